@@ -1,0 +1,430 @@
+"""What the user asks for: one scenario is a page, a notebook cell, a test, a command line, a link.
+
+A `Scenario` is data alone. It is validated completely before step 0: whatever the
+engine could stumble over is refused here with one line that names the field, the value
+and what would be right (section 2, "What bad input gets"). Importing this module costs
+no torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from mambaviz.faults import FAULTS
+
+PRESET_DIR = Path(__file__).parent / "presets"
+
+# Largest token count that head 0 can hold exactly (section 5.1): integers up to here have
+# a representation of their own in the cache's dtype.
+EXACT_COUNT_LIMIT = {"float32": 2**24, "float16": 2048, "bfloat16": 256}
+
+PositiveInt = Annotated[int, Field(ge=1)]
+NonNegativeInt = Annotated[int, Field(ge=0)]
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot run. The message is one line fit for a screen."""
+
+
+class _Data(BaseModel):
+    """Plain frozen data; an unknown field is a mistake worth naming."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class EngineSettings(_Data):
+    """How the serving engine is set up (section 6 gives the defaults)."""
+
+    mode: Literal["none", "align", "all"] = "align"
+    runner: Literal["v1", "v2"] = "v1"
+    layout: Literal["SD", "DS"] = "SD"
+    block_size: PositiveInt = 4
+    num_spec: NonNegativeInt = 2
+    num_blocks: Annotated[int, Field(ge=2)] = 16  # the null block included
+    max_num_batched_tokens: PositiveInt = 64
+    max_num_seqs: PositiveInt = 8
+    prefill_chunk_limit: PositiveInt | None = None
+    max_model_len: Annotated[int, Field(ge=2)] = 64
+    num_mamba_groups: Annotated[int, Field(ge=1, le=4)] = 1
+    attention_group: bool = False
+    retention: Literal["dense", "boundary"] | PositiveInt = "dense"
+    admission_gate: bool = True
+    stop_before_last_token: bool = True
+    register_draft_filled_blocks: bool = False
+    drop_last_matched_block: bool = False
+    replayssm_buffer_len: NonNegativeInt = 0  # 0 = off
+    full_cuda_graphs: bool = False
+    allow_unsound: bool = False
+
+    @property
+    def effective_block_size(self) -> int:
+        """Tokens a block covers; in none mode one block covers the whole model length."""
+        return self.max_model_len if self.mode == "none" else self.block_size
+
+    @property
+    def largest_chunk(self) -> int:
+        """Most prefill tokens one step can compute for one request."""
+        return min(self.max_num_batched_tokens, self.prefill_chunk_limit or 2**31)
+
+
+class LayerSettings(_Data):
+    """The small Mamba-2 style layers that make real state (section 5.1)."""
+
+    num_layers: Annotated[int, Field(ge=1, le=8)] = 2
+    num_heads: Annotated[int, Field(ge=1, le=16)] = 2
+    head_dim: Annotated[int, Field(ge=1, le=16)] = 2
+    d_state: Annotated[int, Field(ge=1, le=32)] = 4
+    conv_kernel: Annotated[int, Field(ge=2, le=4)] = 4
+    chunk_size: PositiveInt = 4
+    cache_dtype: Literal["float32", "float16", "bfloat16"] = "float32"
+    page_padding_bytes: Annotated[int, Field(ge=0, le=4096)] = 0
+    seed: NonNegativeInt = 0
+
+
+class AcceptanceRate(_Data):
+    """Each draft is accepted with probability ``rate``, until the first that is not."""
+
+    rate: Annotated[float, Field(ge=0.0, le=1.0)]
+    seed: NonNegativeInt = 0
+
+
+DraftPlan = NonNegativeInt | Annotated[list[NonNegativeInt], Field(min_length=1)]
+AcceptPlan = (
+    Literal["all", "none"] | Annotated[list[NonNegativeInt], Field(min_length=1)] | AcceptanceRate
+)
+
+
+class RequestPlan(_Data):
+    """One request: its prompt, when it arrives, and what verification will accept.
+
+    ``accept`` counts accepted *drafts* per verification (the bonus token is not counted),
+    cyclically. ``outputs`` scripts the sampled tokens; without it the token at position p is
+    ``1000 * (last prompt token // 1000) + p``.
+    """
+
+    id: Annotated[str, Field(min_length=1, max_length=40)]
+    prompt: Annotated[list[NonNegativeInt], Field(min_length=1)] | None = None
+    prompt_len: PositiveInt | None = None
+    arrive: NonNegativeInt = 0
+    max_tokens: PositiveInt = 8
+    drafts: DraftPlan | None = None  # None = num_spec at every decode
+    accept: AcceptPlan = "all"
+    salt: str | None = None
+    outputs: list[NonNegativeInt] | None = None
+
+    @model_validator(mode="after")
+    def _one_prompt(self) -> Self:
+        if (self.prompt is None) == (self.prompt_len is None):
+            raise ValueError("give either prompt (token ids) or prompt_len, not both or neither")
+        return self
+
+    @property
+    def num_prompt_tokens(self) -> int:
+        if self.prompt is not None:
+            return len(self.prompt)
+        assert self.prompt_len is not None
+        return self.prompt_len
+
+
+class Event(_Data):
+    """Something done to the engine before the schedule of ``step``."""
+
+    step: NonNegativeInt
+    kind: Literal["preempt", "abort", "reset", "reset_running"]
+    request: str | None = None
+
+    @model_validator(mode="after")
+    def _names_its_request(self) -> Self:
+        wants = self.kind in ("preempt", "abort")
+        if wants and self.request is None:
+            raise ValueError(f"a {self.kind} event needs the id of a request")
+        if not wants and self.request is not None:
+            raise ValueError(f"a {self.kind} event concerns all requests; leave request out")
+        return self
+
+
+class Scenario(_Data):
+    """A complete, validated description of one run."""
+
+    name: str = "untitled"
+    story: str = ""
+    engine: EngineSettings = EngineSettings()
+    layer: LayerSettings = LayerSettings()
+    requests: Annotated[list[RequestPlan], Field(min_length=1)]
+    events: list[Event] = []
+    faults: list[str] = []
+
+    @model_validator(mode="after")
+    def _can_run(self) -> Self:
+        problem = next(_problems(self), None)
+        if problem is not None:
+            raise ValueError(problem)
+        return self
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 over what decides the run: everything but the name and the story."""
+        content = self.model_dump(mode="json", exclude={"name", "story"})
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def prompt_of(self, index: int) -> list[int]:
+        """Token ids of request number ``index``; a ``prompt_len`` alone gives it tokens of its own."""
+        plan = self.requests[index]
+        if plan.prompt is not None:
+            return list(plan.prompt)
+        return [1000 * (index + 1) + position for position in range(plan.num_prompt_tokens)]
+
+
+# --------------------------------------------------------------------------------------
+# What cannot run, each with its sentence: field, value, what would be right.
+# --------------------------------------------------------------------------------------
+
+
+def _problems(scenario: Scenario) -> Iterator[str]:
+    yield from _engine_problems(scenario)
+    yield from _request_problems(scenario)
+    yield from _event_problems(scenario)
+    for name in scenario.faults:
+        if name not in FAULTS:
+            yield f"faults: {name!r} is not a known fault; choose from {', '.join(FAULTS)}"
+
+
+def _engine_problems(scenario: Scenario) -> Iterator[str]:
+    engine = scenario.engine
+    block_size, num_spec = engine.block_size, engine.num_spec
+    if engine.mode == "align" and 1 + num_spec > block_size and not engine.allow_unsound:
+        yield (
+            f"engine.num_spec = {num_spec}: in align mode 1 + num_spec must not exceed "
+            f"block_size ({block_size}), or the checkpoint column of the worker's row can name a "
+            "live scratch block; lower num_spec, widen the block, or set allow_unsound to watch it"
+        )
+    if engine.mode == "all" and engine.runner == "v2":
+        yield "engine.runner = 'v2': all mode runs on the V1 runner only; choose 'v1'"
+    if engine.mode == "all" and block_size % scenario.layer.chunk_size:
+        yield (
+            f"engine.block_size = {block_size}: in all mode it must be a multiple of "
+            f"layer.chunk_size ({scenario.layer.chunk_size}), since states exist only at chunk ends"
+        )
+    if engine.replayssm_buffer_len:
+        length = engine.replayssm_buffer_len
+        if num_spec:
+            yield (
+                f"engine.replayssm_buffer_len = {length}: ReplaySSM does not go with drafts; "
+                "set num_spec to 0"
+            )
+        if engine.mode == "all":
+            yield (
+                f"engine.replayssm_buffer_len = {length}: ReplaySSM runs in none and align mode only"
+            )
+        if engine.runner == "v2":
+            yield f"engine.replayssm_buffer_len = {length}: ReplaySSM runs on the V1 runner only"
+
+
+def _request_problems(scenario: Scenario) -> Iterator[str]:
+    engine, layer = scenario.engine, scenario.layer
+    seen: set[str] = set()
+    for index, plan in enumerate(scenario.requests):
+        where = f"requests[{index}] ({plan.id})"
+        if plan.id in seen:
+            yield f"{where}: the id is taken; every request needs its own"
+        seen.add(plan.id)
+        prompt = plan.num_prompt_tokens
+        if prompt >= engine.max_model_len:
+            yield (
+                f"{where}: a prompt of {prompt} tokens leaves no room below max_model_len "
+                f"({engine.max_model_len}); shorten it or raise max_model_len"
+            )
+        yield from _plan_problems(where, plan, engine.num_spec)
+        longest = min(prompt + plan.max_tokens + engine.num_spec, engine.max_model_len)
+        limit = EXACT_COUNT_LIMIT[layer.cache_dtype]
+        if longest > limit:
+            yield (
+                f"{where}: up to {longest} tokens, but a {layer.cache_dtype} cache counts exactly "
+                f"only up to {limit}; shorten the request or choose float32"
+            )
+        needed = blocks_to_admit(scenario, prompt)
+        if needed > engine.num_blocks - 1 and not engine.allow_unsound:
+            yield (
+                f"{where}: a prompt of {prompt} tokens needs {needed} blocks, but the pool holds "
+                f"{engine.num_blocks - 1} beside the null block; raise num_blocks to at least "
+                f"{needed + 1} or shorten the prompt"
+            )
+
+
+def _plan_problems(where: str, plan: RequestPlan, num_spec: int) -> Iterator[str]:
+    drafts = plan.drafts if isinstance(plan.drafts, list) else [plan.drafts]
+    for count in drafts:
+        if count is not None and count > num_spec:
+            yield f"{where}: drafts = {count} exceeds num_spec ({num_spec}); allowed 0 to {num_spec}"
+    if isinstance(plan.accept, list):
+        for count in plan.accept:
+            if count > num_spec:
+                yield (
+                    f"{where}: accept = {count} drafts, but a step proposes at most {num_spec}; "
+                    f"allowed 0 to {num_spec}"
+                )
+
+
+def _event_problems(scenario: Scenario) -> Iterator[str]:
+    ids = {plan.id for plan in scenario.requests}
+    for index, event in enumerate(scenario.events):
+        if event.request is not None and event.request not in ids:
+            yield (
+                f"events[{index}]: there is no request {event.request!r}; "
+                f"choose from {', '.join(sorted(ids))}"
+            )
+
+
+def blocks_to_admit(scenario: Scenario, num_tokens: int) -> int:
+    """Most real blocks that admitting ``num_tokens`` known tokens can ask for at once (section 2).
+
+    none: ``1 + S``. align: the running block and its scratch, per Mamba group. all: every column.
+    An attention group adds its full columns.
+    """
+    engine = scenario.engine
+    scratch = engine.num_spec
+    columns = -(-num_tokens // engine.block_size)
+    per_group = columns + scratch if engine.mode == "all" else 1 + scratch
+    attention = columns if engine.attention_group else 0
+    return per_group * engine.num_mamba_groups + attention
+
+
+# --------------------------------------------------------------------------------------
+# In and out
+# --------------------------------------------------------------------------------------
+
+
+def explain(error: ValidationError) -> str:
+    """The first thing wrong with a scenario, as one line: where, what, what would be right."""
+    first = error.errors(include_url=False)[0]
+    message = first["msg"].removeprefix("Value error, ")
+    place = _place(first["loc"])
+    if not place:
+        return message
+    if first["type"] == "extra_forbidden":
+        return f"{place}: there is no such field"
+    if first["type"] == "missing":
+        return f"{place}: this field is required"
+    return f"{place} = {_shorten(first['input'])}: {message[0].lower()}{message[1:]}"
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    text = ""
+    for part in location:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part.isidentifier():  # union members add type names; those are no place of the user's
+            text += f".{part}" if text else part
+    return text
+
+
+def _shorten(value: Any, limit: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def parse(text: str) -> Scenario:
+    """A scenario from JSON text. Raises `ScenarioError` with one line."""
+    try:
+        return Scenario.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if first["type"] == "json_invalid":
+            raise ScenarioError(f"this is not JSON: {first['ctx']['error']}") from None
+        raise ScenarioError(explain(error)) from None
+
+
+def build(data: Mapping[str, Any]) -> Scenario:
+    """A scenario from a plain mapping, as an editor holds it. Raises `ScenarioError`."""
+    try:
+        return Scenario.model_validate(data)
+    except ValidationError as error:
+        raise ScenarioError(explain(error)) from None
+
+
+def load(path: str | Path) -> Scenario:
+    """A scenario from a JSON file. Raises `ScenarioError`, also for a file that cannot be read."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ScenarioError(f"{path}: cannot be read: {reason}") from None
+    return parse(text)
+
+
+# --------------------------------------------------------------------------------------
+# Recordings of a real engine (tests/golden/engine.json)
+# --------------------------------------------------------------------------------------
+
+_RETENTION = {None: "dense", 0: "boundary"}
+
+
+def from_recording(trace: Mapping[str, Any]) -> Scenario:
+    """The scenario that an entry of ``engine.json`` was recorded from."""
+    config = trace["config"]
+    kinds = config.get("group_kinds") or config["effective"]["managers"]
+    attention = any("attention" in kind.lower() for kind in kinds)
+    retention = config.get("retention")
+    return Scenario(
+        name=trace["id"],
+        story=f"Recorded from a real engine, version {trace['vllm_version']} ({trace['how']}).",
+        engine=EngineSettings(
+            mode=config["mode"],
+            block_size=config["B"],
+            num_spec=config["S"],
+            num_blocks=config["num_blocks"],
+            max_num_batched_tokens=config["budget"],
+            max_num_seqs=config.get("max_num_seqs", 4 if trace["how"] == "engine" else 8),
+            prefill_chunk_limit=config.get("long_prefill"),
+            max_model_len=config["max_model_len"],
+            num_mamba_groups=len(kinds) - attention,
+            attention_group=attention,
+            retention=_RETENTION.get(retention, retention),
+            admission_gate=config.get("reserve_full_isl", True),
+            # 0.30.0 lacks the stop; the one recording of 0.32.0 has it.
+            stop_before_last_token=trace["vllm_version"] != "0.30.0",
+            register_draft_filled_blocks=config["mode"] == "all" and config["S"] > 0,
+            allow_unsound=True,  # a recording is replayed as it was, sound or not
+        ),
+        requests=[
+            RequestPlan(
+                id=request["id"],
+                prompt=request["prompt_tokens"],
+                arrive=request["arrive"],
+                max_tokens=request["max_tokens"],
+                drafts=request.get("drafts"),
+                accept=request.get("accept", "all"),
+                salt=request.get("salt"),
+                outputs=request.get("output_tokens"),
+            )
+            for request in trace["requests"]
+        ],
+        events=[
+            Event(step=action[0], kind=action[1], request=(action[2:] or [None])[0])
+            for action in trace["actions"]
+        ],
+    )
+
+
+# --------------------------------------------------------------------------------------
+# Presets
+# --------------------------------------------------------------------------------------
+
+DEFAULT_PRESET = "drafts-meet-the-boundary"
+
+
+def _load_presets() -> dict[str, Scenario]:
+    paths = sorted(PRESET_DIR.glob("*.json"))
+    presets = {path.stem.split("-", 1)[1]: load(path) for path in paths}
+    return presets
+
+
+PRESETS: dict[str, Scenario] = _load_presets()
