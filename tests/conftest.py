@@ -1,0 +1,46 @@
+"""What every test needs: one torch thread, and a reason where there is no GPU.
+
+The tests of the kernels, the worker and the attention metadata also run where nothing but torch,
+triton, numpy, pytest and hypothesis is installed, so this file imports nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Before torch is imported, and for the processes that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest
+import torch
+from hypothesis import settings
+
+# Tensors here hold a few hundred numbers: more threads only get in each other's way.
+torch.set_num_threads(1)
+
+# An interpreted kernel takes milliseconds per program, whatever the example: no deadline.
+settings.register_profile("default", deadline=None)
+# The same examples in every run, so that a red run can be repeated.
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+# benchmarks/proof.py: many new examples each time.
+settings.register_profile("proof", deadline=None, max_examples=2000, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Let the settings file name the time limit where pytest-timeout is not installed."""
+    if not pluginmanager.hasplugin("timeout"):
+        parser.addini("timeout", "seconds a test may take; unused without pytest-timeout")
+
+
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in this same hook
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip GPU tests without a GPU; keep browser tests in one process, beside one server."""
+    no_gpu = pytest.mark.skip(reason="needs a CUDA device, and torch sees none")
+    for item in items:
+        if item.path.parent.name == "browser":
+            item.add_marker(pytest.mark.browser)
+            if config.pluginmanager.hasplugin("xdist"):
+                item.add_marker(pytest.mark.xdist_group("browser"))
+        if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+            item.add_marker(no_gpu)
