@@ -33,14 +33,15 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         parser.addini("timeout", "seconds a test may take; unused without pytest-timeout")
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in this same hook
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip GPU tests without a GPU; keep browser tests in one process, beside one server."""
-    no_gpu = pytest.mark.skip(reason="needs a CUDA device, and torch sees none")
-    for item in items:
-        if item.path.parent.name == "browser":
-            item.add_marker(pytest.mark.browser)
-            if config.pluginmanager.hasplugin("xdist"):
-                item.add_marker(pytest.mark.xdist_group("browser"))
-        if item.get_closest_marker("gpu") and not torch.cuda.is_available():
-            item.add_marker(no_gpu)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Skip GPU tests without a GPU; keep browser tests in one process, beside one server.
+
+    Per item, not over the whole collection: pytest-xdist reads the groups before a conftest file
+    gets the whole.
+    """
+    if item.path.parent.name == "browser":
+        item.add_marker(pytest.mark.browser)
+        if item.config.pluginmanager.hasplugin("xdist"):
+            item.add_marker(pytest.mark.xdist_group("browser"))
+    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+        item.add_marker(pytest.mark.skip(reason="needs a CUDA device, and torch sees none"))
