@@ -11,8 +11,8 @@ DEV     := $(VENV)/.installed-dev
 ADDRESS ?= localhost
 PORT    ?= 8501
 # Triton's interpreter patches global state: tests run side by side in processes, not in threads.
-# `loadgroup` keeps the browser tests, which share one server, in one of them.
-PYTEST  ?= -n auto --maxprocesses 4 --dist loadgroup
+# `loadfile` keeps the tests of a file, which may share a server or a recorded run, in one of them.
+PYTEST  ?= -n auto --maxprocesses 4 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help app test lint format browser proof bench

@@ -34,14 +34,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Skip GPU tests without a GPU; keep browser tests in one process, beside one server.
-
-    Per item, not over the whole collection: pytest-xdist reads the groups before a conftest file
-    gets the whole.
-    """
+    """Mark what drives a browser; skip GPU tests where there is no GPU."""
     if item.path.parent.name == "browser":
         item.add_marker(pytest.mark.browser)
-        if item.config.pluginmanager.hasplugin("xdist"):
-            item.add_marker(pytest.mark.xdist_group("browser"))
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
         item.add_marker(pytest.mark.skip(reason="needs a CUDA device, and torch sees none"))
