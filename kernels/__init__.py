@@ -1,5 +1,97 @@
-"""Triton kernels that move Mamba state between cache blocks, and their plain twins (section 3)."""
+"""Triton kernels that move Mamba state between cache blocks, and their plain twins (section 3).
 
-from kernels.backend import BACKEND, BackendError, BackendName, device, launch_lock
+Reading order: ``memcpy.py`` (the loop that moves bytes), ``copy_block.py`` (one state of one
+request), ``preprocess.py`` and ``precopy.py`` (before a forward), ``postprocess.py`` (after
+acceptance); ``reference.py`` says all of it again without Triton.
 
-__all__ = ["BACKEND", "BackendError", "BackendName", "device", "launch_lock"]
+The kernels named here are those of the process's back end (``backend.py``), launched as
+``kernel[grid](...)`` with the arguments of section 3. ``kernel_set("reference")`` gives the
+twins beside them in any process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from kernels import reference
+from kernels.backend import BACKEND, BACKENDS, BackendError, BackendName, device, launch_lock
+from kernels.launch import Kernel
+
+if BACKEND == "reference":
+    from kernels.reference import (
+        batch_memcpy,
+        batch_memcpy_kernel,
+        postprocess_mamba_fused_kernel,
+        precopy_mamba_align_fused_kernel,
+        preprocess_mamba_align_fused_kernel,
+    )
+else:
+    from kernels.memcpy import batch_memcpy, batch_memcpy_kernel
+    from kernels.postprocess import postprocess_mamba_fused_kernel
+    from kernels.precopy import precopy_mamba_align_fused_kernel
+    from kernels.preprocess import preprocess_mamba_align_fused_kernel
+
+__all__ = [
+    "BACKEND",
+    "BackendError",
+    "BackendName",
+    "Kernel",
+    "KernelSet",
+    "batch_memcpy",
+    "batch_memcpy_kernel",
+    "device",
+    "kernel_set",
+    "launch_lock",
+    "postprocess_mamba_fused_kernel",
+    "precopy_mamba_align_fused_kernel",
+    "preprocess_mamba_align_fused_kernel",
+]
+
+
+@dataclass(frozen=True)
+class KernelSet:
+    """The kernels of one back end."""
+
+    backend: BackendName
+    postprocess_mamba_fused_kernel: Kernel
+    preprocess_mamba_align_fused_kernel: Kernel
+    precopy_mamba_align_fused_kernel: Kernel
+    batch_memcpy_kernel: Kernel
+    batch_memcpy: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
+
+
+def kernel_set(backend: BackendName | None = None) -> KernelSet:
+    """The kernels of ``backend``; None = this process's own (section 5.4).
+
+    ``reference`` is there in every process, on CPU tensors. BackendError for another back end
+    than the process's own: Triton can't have both, so that takes a second process.
+    """
+    if backend is None:
+        backend = BACKEND
+    if backend not in BACKENDS:
+        raise BackendError(f"{backend!r} is no back end; it must be one of {', '.join(BACKENDS)}")
+    if backend == "reference":
+        return KernelSet(
+            "reference",
+            reference.postprocess_mamba_fused_kernel,
+            reference.preprocess_mamba_align_fused_kernel,
+            reference.precopy_mamba_align_fused_kernel,
+            reference.batch_memcpy_kernel,
+            reference.batch_memcpy,
+        )
+    if backend != BACKEND:
+        raise BackendError(
+            f"this process runs the kernels on {BACKEND!r}; for {backend!r} start another process "
+            f"with MAMBAVIZ_BACKEND={backend} (kernels.backend.child_environment)"
+        )
+    return KernelSet(
+        backend,
+        postprocess_mamba_fused_kernel,
+        preprocess_mamba_align_fused_kernel,
+        precopy_mamba_align_fused_kernel,
+        batch_memcpy_kernel,
+        batch_memcpy,
+    )
