@@ -213,6 +213,11 @@ def _engine_problems(scenario: Scenario) -> Iterator[str]:
             f"engine.block_size = {block_size}: in all mode it must be a multiple of "
             f"layer.chunk_size ({scenario.layer.chunk_size}), since states exist only at chunk ends"
         )
+    if engine.num_mamba_groups > scenario.layer.num_layers:
+        yield (
+            f"engine.num_mamba_groups = {engine.num_mamba_groups}: every group needs a layer, but "
+            f"layer.num_layers is {scenario.layer.num_layers}"
+        )
     if engine.replayssm_buffer_len:
         length = engine.replayssm_buffer_len
         if num_spec:

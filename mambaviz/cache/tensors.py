@@ -1,0 +1,168 @@
+"""The state tensors: one page per block and layer, conv state first, temporal state behind it.
+
+As in a serving engine, all state tensors of a layer share that layer's pages: the tensors
+handed to the kernels are strided views, and the stride from block to block is the page,
+padding included.
+
+    page of one block   | conv | temporal | ReplaySSM rings, if any | padding |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import torch
+
+from mambaviz.config import AttentionSpec, KVCacheConfig, KVCacheGroupSpec, MambaSpec
+from mambaviz.scenario import Scenario
+from mambaviz.trace import StateKind, StateSpec
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+STATE_KINDS: tuple[StateKind, ...] = ("conv", "temporal")  # the states that copies move
+
+
+def layer_name(layer: int) -> str:
+    return f"layers.{layer}.mixer"
+
+
+def mamba_spec(scenario: Scenario) -> MambaSpec:
+    """Shapes and dtypes of one layer's state in one block (sections 1, 4.8, 5.1)."""
+    engine, layer = scenario.engine, scenario.layer
+    dim = layer.num_heads * layer.head_dim
+    state_len = layer.conv_kernel - 1 + engine.num_spec
+    conv = (state_len, dim) if engine.layout == "SD" else (dim, state_len)
+    temporal = (layer.num_heads, layer.head_dim, layer.d_state)
+    shapes: tuple[tuple[int, ...], ...] = (conv, temporal)
+    dtype = DTYPES[layer.cache_dtype]
+    dtypes: tuple[torch.dtype, ...] = (dtype, dtype)
+    if length := engine.replayssm_buffer_len:
+        shapes += (
+            (layer.num_heads, length, layer.head_dim),  # x ring
+            (layer.num_heads, length),  # dt ring
+            (1, length, layer.d_state),  # B ring
+        )
+        dtypes += (dtype, torch.float32, dtype)
+    natural = _offsets(shapes, dtypes)[-1]
+    return MambaSpec(
+        block_size=engine.effective_block_size,
+        shapes=shapes,
+        dtypes=dtypes,
+        mamba_cache_mode=engine.mode,
+        num_speculative_blocks=engine.num_spec,
+        page_size_padded=_round_up(natural + layer.page_padding_bytes, _widest(dtypes)),
+    )
+
+
+def kv_cache_config(scenario: Scenario) -> KVCacheConfig:
+    """Layers dealt out to the Mamba groups in turn; an attention group stands last (section 2)."""
+    engine = scenario.engine
+    spec = mamba_spec(scenario)
+    groups = [
+        KVCacheGroupSpec(
+            layer_names=[
+                layer_name(layer)
+                for layer in range(group, scenario.layer.num_layers, engine.num_mamba_groups)
+            ],
+            kv_cache_spec=spec,
+        )
+        for group in range(engine.num_mamba_groups)
+    ]
+    if engine.attention_group:
+        groups.append(KVCacheGroupSpec(["attention"], AttentionSpec(engine.block_size)))
+    return KVCacheConfig(num_blocks=engine.num_blocks, kv_cache_groups=groups)
+
+
+@dataclass(frozen=True)
+class LayerCache:
+    """One layer's pages and the state tensors that lie in them.
+
+    ``pages`` is uint8 ``[num_blocks, page_bytes]``; ``states[i]`` is a view
+    ``[num_blocks, *spec.shapes[i]]`` into it.
+    """
+
+    layer: int
+    group: int
+    pages: torch.Tensor
+    states: list[torch.Tensor]
+    spans: list[tuple[int, int]]  # per state: first byte and end in the page
+
+
+class StateCache:
+    """All layers' caches of one run, zero at the start."""
+
+    def __init__(self, scenario: Scenario, device: torch.device) -> None:
+        self.spec = mamba_spec(scenario)
+        self.layers = [
+            self._allocate(layer, layer % scenario.engine.num_mamba_groups, scenario, device)
+            for layer in range(scenario.layer.num_layers)
+        ]
+
+    def _allocate(
+        self, layer: int, group: int, scenario: Scenario, device: torch.device
+    ) -> LayerCache:
+        num_blocks, page = scenario.engine.num_blocks, self.spec.page_size_bytes
+        pages = torch.zeros(num_blocks, page, dtype=torch.uint8, device=device)
+        offsets = _offsets(self.spec.shapes, self.spec.dtypes)
+        states, spans = [], []
+        for shape, dtype, offset in zip(
+            self.spec.shapes, self.spec.dtypes, offsets[:-1], strict=True
+        ):
+            flat = pages.view(-1).view(dtype)
+            natural_strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+            states.append(
+                flat.as_strided(
+                    (num_blocks, *shape),
+                    (page // dtype.itemsize, *natural_strides),
+                    offset // dtype.itemsize,
+                )
+            )
+            spans.append((offset, offset + prod(shape) * dtype.itemsize))
+        return LayerCache(layer, group, pages, states, spans)
+
+    def snapshot(self) -> list[np.ndarray]:
+        """Every layer's pages as uint8 ``[num_blocks, page_bytes]`` on the host, copied."""
+        return [cache.pages.cpu().numpy().copy() for cache in self.layers]
+
+    def state_specs(self, scenario: Scenario) -> list[StateSpec]:
+        """What the trace needs to know to read bytes: conv and temporal of every layer.
+
+        ``index`` is the position in the copy kernels' metadata tensors: by group, then layer,
+        then conv before temporal (section 3.1).
+        """
+        by_group = sorted(self.layers, key=lambda cache: (cache.group, cache.layer))
+        specs = [
+            StateSpec(
+                layer=cache.layer,
+                layer_name=layer_name(cache.layer),
+                group=cache.group,
+                state=kind,
+                index=position * len(STATE_KINDS) + number,
+                shape=list(self.spec.shapes[number]),
+                dtype=scenario.layer.cache_dtype,
+                offset=cache.spans[number][0],
+                page_bytes=self.spec.page_size_bytes,
+            )
+            for position, cache in enumerate(by_group)
+            for number, kind in enumerate(STATE_KINDS)
+        ]
+        return specs
+
+
+def _offsets(shapes: tuple[tuple[int, ...], ...], dtypes: tuple[torch.dtype, ...]) -> list[int]:
+    """First byte of each state in the page, then the end of the last; each aligned to its dtype."""
+    offsets, end = [], 0
+    for shape, dtype in zip(shapes, dtypes, strict=True):
+        start = _round_up(end, dtype.itemsize)
+        offsets.append(start)
+        end = start + prod(shape) * dtype.itemsize
+    return [*offsets, end]
+
+
+def _widest(dtypes: tuple[torch.dtype, ...]) -> int:
+    return max(dtype.itemsize for dtype in dtypes)
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
