@@ -1,0 +1,1 @@
+"""Repeatable measurements and long runs; nothing of the app imports from here."""
