@@ -67,7 +67,7 @@ def choose_backend(
             f"{FORCE_VARIABLE}=cuda contradicts {INTERPRET_VARIABLE}=1, which makes Triton "
             "interpret its kernels; unset one of the two"
         )
-    return forced  # type: ignore[return-value]  # checked against BACKENDS above
+    return forced
 
 
 def child_environment(backend: BackendName) -> dict[str, str]:

@@ -408,9 +408,6 @@ def _copy_states(
     """Plan and execute the copies of one request, state after state."""
     if decision.outcome is not Outcome.COPIED:
         return
-    assert decision.src_col is not None
-    assert decision.dst_col is not None
-    assert decision.bias is not None
     for state, geometry in enumerate(geometries[:num_states]):
         table_addr = int(block_table_ptrs[geometry.group])
         execute_copy(
@@ -418,9 +415,9 @@ def _copy_states(
                 state,
                 geometry,
                 TableRow(table_addr, batch, block_table_stride_req),
-                decision.src_col,
-                decision.dst_col,
-                decision.bias,
+                _known(decision.src_col),
+                _known(decision.dst_col),
+                _known(decision.bias),
                 conv_state_dim_first,
                 num_blocks,
             )
@@ -574,10 +571,16 @@ def preprocess_mamba_align_fused_kernel(
             accepted=int(num_accepted_tokens[slot]),
             block_size=MAMBA_BLOCK_SIZE,
         )
-        src_col[slot] = decision.src_col
-        src_off[slot] = decision.src_off
-        state_idx[slot] = decision.dst_col
-        num_accepted_tokens[slot] = decision.accepted_out
+        src_col[slot] = _known(decision.src_col)
+        src_off[slot] = _known(decision.src_off)
+        state_idx[slot] = _known(decision.dst_col)
+        num_accepted_tokens[slot] = _known(decision.accepted_out)
+
+
+def _known(value: int | None) -> int:
+    """A value that a decision with this outcome has computed."""
+    assert value is not None
+    return value
 
 
 def _slot(batch: int, idx_mapping: torch.Tensor | None) -> int:
