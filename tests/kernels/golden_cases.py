@@ -150,9 +150,7 @@ class StateMemory:
         width, dim = spec.shape
         shape = (dim, width, -1) if self.dim_first else (width, dim, -1)
         token_axis = 1 if self.dim_first else 0
-        old, new = (
-            np.moveaxis(side.reshape(shape), token_axis, 0) for side in (source, target)
-        )
+        old, new = (np.moveaxis(side.reshape(shape), token_axis, 0) for side in (source, target))
         if bias < width:
             new[: width - bias] = old[bias:]
         return out
@@ -374,9 +372,7 @@ def run_case(
     return {"num_accepted_tokens": counts.tolist()}
 
 
-def _run_preprocess(
-    ks: KernelSet, case: GoldenCase, device: torch.device
-) -> dict[str, list[int]]:
+def _run_preprocess(ks: KernelSet, case: GoldenCase, device: torch.device) -> dict[str, list[int]]:
     inputs, num_reqs = case.inputs, case.geometry["num_reqs"]
     state_idx = ints(inputs["mamba_state_idx"], device)
     counts = ints(inputs["num_accepted_tokens"], device)
