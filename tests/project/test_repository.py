@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from mambaviz.viz.theme import THEMES
 from tests.project.sources import ROOT, from_elsewhere, python_files, repository_files, room_imports
 
 APP_ROOMS = ("kernels", "mambaviz", "app.py")
@@ -185,3 +186,35 @@ def test_readme_asks_for_the_python_that_the_project_needs():
     assert f"version {needed} or later" in (ROOT / "README.md").read_text()
     assert f"({major}, {minor})" in (ROOT / "Makefile").read_text()
     assert sys.version_info >= (major, minor)
+
+
+# ---- colours --------------------------------------------------------------------------------
+
+HUES = {
+    "blue": "move",
+    "green": "cached",
+    "orange": "running",
+    "red": "wrong",
+    "violet": "speculative",
+    "gray": "null",
+}
+
+
+@pytest.mark.parametrize("name", THEMES)
+def test_streamlit_has_the_colours_of_the_figures(name):
+    palette = THEMES[name]
+    expected = {
+        "primaryColor": palette.move.line,
+        "backgroundColor": palette.background,
+        "secondaryBackgroundColor": palette.panel,
+        "textColor": palette.text,
+        "borderColor": palette.line,
+        "linkColor": palette.move.text,
+    }
+    for hue, role in HUES.items():
+        ink = getattr(palette, role)
+        expected[f"{hue}Color"] = ink.line
+        expected[f"{hue}BackgroundColor"] = ink.fill
+        expected[f"{hue}TextColor"] = ink.text
+    config = tomllib.loads((ROOT / ".streamlit/config.toml").read_text())
+    assert config["theme"][name] == expected
