@@ -11,7 +11,7 @@ from mambaviz.scenario import RequestPlan
 class RequestStatus(Enum):
     WAITING = "waiting"  # never admitted
     RUNNING = "running"
-    PREEMPTED = "preempted"  # waits for the second time; its blocks are gone
+    PREEMPTED = "preempted"  # waits again; its blocks are gone
     FINISHED = "finished"
 
 
@@ -22,14 +22,13 @@ class Request:
     ``token_ids`` are the tokens known: the prompt and every output kept so far.
     ``num_computed_tokens`` counts those whose state is final. ``prefill_end`` is the number
     of tokens known when the request was last admitted or resumed: up to there its rows are
-    prefill rows. ``draft_token_ids`` wait for the next step's verification;
-    ``num_verified`` counts the verifications so far, which is what an accept plan runs over.
+    prefill rows. ``draft_token_ids`` wait for the next step's verification. ``num_proposed``
+    and ``num_verified`` say how far its draft plan and its accept plan have run.
     """
 
     plan: RequestPlan
     prompt: tuple[int, ...]
-    arrival_index: int  # position in the scenario; settles who arrived first in a step
-    token_ids: list[int] = field(default_factory=list)
+    token_ids: list[int] = field(init=False)
     num_computed_tokens: int = 0
     prefill_end: int = 0
     draft_token_ids: list[int] = field(default_factory=list)
@@ -62,6 +61,16 @@ class Request:
         """Still computing tokens that were known at admission (a replay counts)."""
         return self.num_computed_tokens < self.prefill_end
 
-    @property
-    def arrival_order(self) -> tuple[int, int]:
-        return self.plan.arrive, self.arrival_index
+    def lose_blocks(self) -> None:
+        """Preempted: nothing is computed any more, drafts are forgotten; the tokens stay."""
+        self.status = RequestStatus.PREEMPTED
+        self.num_computed_tokens = 0
+        self.draft_token_ids = []
+
+    def keep(self, sampled: list[int], max_model_len: int) -> bool:
+        """Append sampled tokens one by one; True once the request has all it may have."""
+        for token in sampled:
+            self.token_ids.append(token)
+            if self.num_output_tokens == self.plan.max_tokens or self.num_tokens == max_model_len:
+                return True
+        return False
