@@ -6,7 +6,7 @@ the same JSON. It says what the scheduler decided, which ids stood in which list
 kernel was launched with and decided, which bytes changed, and what the oracle thought of
 it. Nothing in here is computed from a picture; pictures compute nothing about Mamba.
 
-    Trace ── Step ── Phase ── KernelLaunch ── BlockCopy
+    Trace ── Step ── Phase ── KernelLaunch, Decision, BlockCopy
                  │        └── BlockChange (bytes), Tables (ids, roles), when they changed
                  └── RequestStep, Metadata, Violation, InvariantCheck
 
@@ -16,6 +16,7 @@ Importing this module costs no torch.
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Literal
@@ -82,6 +83,11 @@ class StateSpec(_Record):
     offset: int
     page_bytes: int
 
+    @property
+    def num_bytes(self) -> int:
+        """Natural bytes of one block's state."""
+        return math.prod(self.shape) * (4 if self.dtype == "float32" else 2)
+
     def decode(self, raw: bytes) -> np.ndarray:
         """One block's natural bytes as float32 numbers of `shape`."""
         return decode_floats(raw, self.dtype).reshape(self.shape)
@@ -108,7 +114,7 @@ class BlockChange(_Record):
 
 
 class ByteRange(_Record):
-    """``rows`` pieces of ``length`` bytes, ``stride`` bytes apart, inside one block of one state."""
+    """``rows`` pieces of ``length`` bytes, ``stride`` bytes apart, in one block's state."""
 
     start: int
     length: int
@@ -160,19 +166,11 @@ class Decision(_Record):
 
 
 class KernelLaunch(_Record):
-    """One real launch: name, grid, the tensors it was given, what it decided and moved.
-
-    ``twin_bytes_differ`` counts the bytes in which the caches after the launch differ from
-    what the plain twin made of the same inputs (copies must agree to the byte); None where
-    the launch is not a copy or the twin itself ran.
-    """
+    """One real launch: name, grid, and the small tensors it was given (no addresses)."""
 
     kernel: str
     grid: list[int]
     inputs: dict[str, TensorRecord | int | None]
-    decisions: list[Decision] = []
-    copies: list[BlockCopy] = []
-    twin_bytes_differ: int | None = None
 
 
 class RowTables(_Record):
@@ -206,20 +204,21 @@ class Tables(_Record):
 
 
 class Phase(_Record):
-    """One phase of a step. ``tables`` is None when it left them as the phase before had them."""
+    """One phase of a step. ``tables`` is None when it left them as the phase before had them.
+
+    ``decisions`` has an entry for every batch row of a copy phase, ``copies`` one for every
+    state copy that was decided. ``bytes_unexplained`` counts the bytes in which the caches
+    after the phase differ from those before it plus these copies; None for a phase that
+    copies nothing by its nature.
+    """
 
     name: PhaseName
     tables: Tables | None = None
     changes: list[BlockChange] = []
     launches: list[KernelLaunch] = []
-
-    @property
-    def copies(self) -> list[BlockCopy]:
-        return [copy for launch in self.launches for copy in launch.copies]
-
-    @property
-    def decisions(self) -> list[Decision]:
-        return [decision for launch in self.launches for decision in launch.decisions]
+    decisions: list[Decision] = []
+    copies: list[BlockCopy] = []
+    bytes_unexplained: int | None = None
 
 
 class RequestStep(_Record):
@@ -250,7 +249,7 @@ class MetadataField(_Record):
     """One field of the metadata builder's result (section 4) for one cache group."""
 
     name: str
-    value: TensorRecord | int | float | bool | str | None | dict[str, Any]
+    value: TensorRecord | bool | int | float | str | dict[str, Any] | list[Any] | None
 
 
 class Metadata(_Record):

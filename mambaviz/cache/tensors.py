@@ -41,7 +41,7 @@ def mamba_spec(scenario: Scenario) -> MambaSpec:
         shapes += (
             (layer.num_heads, length, layer.head_dim),  # x ring
             (layer.num_heads, length),  # dt ring
-            (1, length, layer.d_state),  # B ring
+            (layer.num_heads, length, layer.d_state),  # B ring; every head is a group of its own
         )
         dtypes += (dtype, torch.float32, dtype)
     natural = _offsets(shapes, dtypes)[-1]
