@@ -1,8 +1,9 @@
-"""Triton kernels that move Mamba state between cache blocks, and their plain twins (section 3).
+"""Triton kernels that move Mamba state between cache blocks (section 3) and make it (section 5).
 
 Reading order: ``memcpy.py`` (the loop that moves bytes), ``copy_block.py`` (one state of one
 request), ``preprocess.py`` and ``precopy.py`` (before a forward), ``postprocess.py`` (after
-acceptance); ``reference.py`` says all of it again without Triton.
+acceptance), ``mixer.py`` (the forward). ``reference.py`` and ``mixer_reference.py`` say all of it
+again without Triton: the plain twins.
 
 The kernels named here are those of the process's back end (``backend.py``), launched as
 ``kernel[grid](...)`` with the arguments of section 3. ``kernel_set("reference")`` gives the
@@ -16,11 +17,18 @@ from dataclasses import dataclass
 
 import torch
 
-from kernels import reference
+from kernels import mixer_reference, reference
 from kernels.backend import BACKEND, BACKENDS, BackendError, BackendName, device, launch_lock
 from kernels.launch import Kernel
 
 if BACKEND == "reference":
+    from kernels.mixer_reference import (
+        causal_conv1d_decode_kernel,
+        causal_conv1d_prefill_kernel,
+        replay_state_decode_kernel,
+        selective_state_decode_kernel,
+        selective_state_prefill_kernel,
+    )
     from kernels.reference import (
         batch_memcpy,
         batch_memcpy_kernel,
@@ -30,6 +38,13 @@ if BACKEND == "reference":
     )
 else:
     from kernels.memcpy import batch_memcpy, batch_memcpy_kernel
+    from kernels.mixer import (
+        causal_conv1d_decode_kernel,
+        causal_conv1d_prefill_kernel,
+        replay_state_decode_kernel,
+        selective_state_decode_kernel,
+        selective_state_prefill_kernel,
+    )
     from kernels.postprocess import postprocess_mamba_fused_kernel
     from kernels.precopy import precopy_mamba_align_fused_kernel
     from kernels.preprocess import preprocess_mamba_align_fused_kernel
@@ -42,12 +57,17 @@ __all__ = [
     "KernelSet",
     "batch_memcpy",
     "batch_memcpy_kernel",
+    "causal_conv1d_decode_kernel",
+    "causal_conv1d_prefill_kernel",
     "device",
     "kernel_set",
     "launch_lock",
     "postprocess_mamba_fused_kernel",
     "precopy_mamba_align_fused_kernel",
     "preprocess_mamba_align_fused_kernel",
+    "replay_state_decode_kernel",
+    "selective_state_decode_kernel",
+    "selective_state_prefill_kernel",
 ]
 
 
@@ -61,6 +81,11 @@ class KernelSet:
     precopy_mamba_align_fused_kernel: Kernel
     batch_memcpy_kernel: Kernel
     batch_memcpy: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
+    causal_conv1d_decode_kernel: Kernel
+    causal_conv1d_prefill_kernel: Kernel
+    selective_state_decode_kernel: Kernel
+    selective_state_prefill_kernel: Kernel
+    replay_state_decode_kernel: Kernel
 
 
 def kernel_set(backend: BackendName | None = None) -> KernelSet:
@@ -81,6 +106,11 @@ def kernel_set(backend: BackendName | None = None) -> KernelSet:
             reference.precopy_mamba_align_fused_kernel,
             reference.batch_memcpy_kernel,
             reference.batch_memcpy,
+            mixer_reference.causal_conv1d_decode_kernel,
+            mixer_reference.causal_conv1d_prefill_kernel,
+            mixer_reference.selective_state_decode_kernel,
+            mixer_reference.selective_state_prefill_kernel,
+            mixer_reference.replay_state_decode_kernel,
         )
     if backend != BACKEND:
         raise BackendError(
@@ -94,4 +124,9 @@ def kernel_set(backend: BackendName | None = None) -> KernelSet:
         precopy_mamba_align_fused_kernel,
         batch_memcpy_kernel,
         batch_memcpy,
+        causal_conv1d_decode_kernel,
+        causal_conv1d_prefill_kernel,
+        selective_state_decode_kernel,
+        selective_state_prefill_kernel,
+        replay_state_decode_kernel,
     )

@@ -328,7 +328,7 @@ def causal_conv1d_prefill_kernel(
                 last = load_column(last_columns, prefill)
                 # Backwards: only the first column can hold the block that was read, and windows
                 # of later columns may still need its rows.
-                for back in range(0, last - first + 1):
+                for back in range(last - first + 1):
                     column = last - back
                     absorbed = tl.where(back == 0, length, (column + 1) * block_size - computed)
                     rows = load_inputs(
@@ -347,7 +347,7 @@ def causal_conv1d_prefill_kernel(
                     )
 
 
-# ------------------------------------------------------------------------ selective state recurrence
+# ----------------------------------------------------------------------- selective state recurrence
 
 
 @triton.jit
@@ -406,7 +406,7 @@ def state_elements(
     H: tl.constexpr, P: tl.constexpr, N: tl.constexpr,
     HEAD_TILE: tl.constexpr, CHANNEL_TILE: tl.constexpr, STATE_TILE: tl.constexpr,
 ):  # fmt: skip
-    """Where a temporal state's elements lie in its block, and which of the tile exist, [H, P, N]."""
+    """Where a state's elements lie in its block, and which of the tile exist, [H, P, N]."""
     head = tl.arange(0, HEAD_TILE)[:, None, None]
     channel = tl.arange(0, CHANNEL_TILE)[None, :, None]
     n = tl.arange(0, STATE_TILE)[None, None, :]
@@ -464,7 +464,7 @@ def selective_state_decode_kernel(
         h = load_float(ssm_state + source * stride_block + element, exists)
         tl.debug_barrier()  # all is read; from here on it may be overwritten
         write_column = load_column(write_columns, row)
-        for i in range(0, length):
+        for i in range(length):
             h = absorb_token(
                 h, start + i, x, skip, dt, B, C, A, D, output, H, P, N,
                 HEAD_TILE, CHANNEL_TILE, STATE_TILE,
@@ -537,9 +537,8 @@ def selective_state_prefill_kernel(
         computed = load_column(num_computed_tokens, prefill)
         column = load_column(first_columns, prefill)
         last_column = load_column(last_columns, prefill)
-        first_chunk = 0
-        if prefill > 0:
-            first_chunk = tl.maximum(tl.load(last_chunk_indices + prefill - 1) + 1, 0)
+        chunk_before = tl.load(last_chunk_indices + prefill - 1, mask=prefill > 0, other=-1)
+        first_chunk = tl.maximum(chunk_before + 1, 0)
         last_chunk = tl.minimum(tl.load(last_chunk_indices + prefill), num_chunks - 1)
         for chunk in range(first_chunk, last_chunk + 1):
             if tl.load(seq_idx + chunk) == prefill:
@@ -551,10 +550,10 @@ def selective_state_prefill_kernel(
                         HEAD_TILE, CHANNEL_TILE, STATE_TILE,
                     )  # fmt: skip
                 is_last = chunk == last_chunk
-                at_boundary = (computed + chunk_end - start) % block_size == 0
-                if num_computed_tokens is None:
-                    at_boundary = False
-                if is_last | at_boundary:
+                is_kept = is_last
+                if num_computed_tokens is not None:
+                    is_kept = is_last | ((computed + chunk_end - start) % block_size == 0)
+                if is_kept:
                     write_column = tl.where(is_last, last_column, column)
                     target = load_live_block(table_row, write_column, num_columns, num_blocks)
                     exists_there = exists & (target > 0)
@@ -668,7 +667,7 @@ def replay_state_decode_kernel(
 
         if tl.load(is_flush + row) != 0:
             h = h_kept[:, None, None] * h
-            for j in range(0, position + 1):
+            for j in range(position + 1):
                 is_j = (entry == j)[None, :]
                 kept_j = tl.sum(tl.where(is_j, kept, 0), axis=1)  # [H]
                 x_j = tl.sum(tl.where(is_j[:, :, None], xs, 0), axis=1)  # [H, P]
