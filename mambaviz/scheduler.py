@@ -167,6 +167,7 @@ class Scheduler:
         self._step = -1
         self._phase: StepPhase = "updated"
         self._idle_steps = 0
+        self._situations: set[object] = set()  # since the last new token
         self._arrived: list[str] = []
         self._actions: list[str] = []
         # What the worker has not been told yet.
@@ -252,12 +253,13 @@ class Scheduler:
         if self._phase != "begun" or step != self._step:
             self.begin_step(step)
         self._phase = "scheduled"
+        repeats = self._repeats_itself()
         self.manager.start_step()
         batch = _Batch(self.engine.max_num_batched_tokens)
         rows_prefill = any(request.is_prefilling for request in self.running)
         if self._schedule_running(batch):
             self._admit(batch, rows_prefill)
-        self._judge_idleness(batch)
+        self.stuck = repeats or self._idles(batch)
         return self._announce(batch)
 
     def _schedule_running(self, batch: _Batch) -> bool:
@@ -433,10 +435,31 @@ class Scheduler:
         )
         batch.add(request.id, scheduled, drafts, blocks)
 
-    def _judge_idleness(self, batch: _Batch) -> None:
+    # -- runs that would never end -------------------------------------------------------
+
+    def _idles(self, batch: _Batch) -> bool:
+        """Nothing scheduled for several steps running, although somebody waits."""
         idle = not batch.requests and bool(self.running or self.waiting)
         self._idle_steps = self._idle_steps + 1 if idle else 0
-        self.stuck = self._idle_steps >= STUCK_AFTER
+        return self._idle_steps >= STUCK_AFTER
+
+    def _repeats_itself(self) -> bool:
+        """The very situation of an earlier step, and nothing planned that could change it.
+
+        A request that fits the pool at admission but not while it grows preempts itself, is
+        admitted again, and so on for ever.
+        """
+        planned = bool(self._arrivals) or any(event.step > self._step for event in self._events)
+        if planned or self._idle_steps:
+            return False
+        situation = (
+            tuple((request.id, request.num_computed_tokens) for request in self.running),
+            tuple(request.id for request in self.waiting),
+            self.manager.fingerprint(),
+        )
+        repeats = situation in self._situations
+        self._situations.add(situation)
+        return repeats and bool(self.running or self.waiting)
 
     # -- announce ------------------------------------------------------------------------
 
@@ -538,6 +561,7 @@ class Scheduler:
             request.num_verified += 1
         if not scheduled.samples:
             return False
+        self._situations.clear()
         if request.keep(tokens, self.engine.max_model_len):
             self._leave(request)
             return True

@@ -15,7 +15,7 @@ from mambaviz.cache.groups import (
     MambaGroup,
     MambaNoneGroup,
 )
-from mambaviz.cache.prefix import BlockHash, PrefixChain
+from mambaviz.cache.prefix import BlockHash, PrefixChain, PrefixKey
 from mambaviz.request import Request
 from mambaviz.scenario import EngineSettings
 
@@ -200,6 +200,10 @@ class CacheManager:
     def is_registered(self, block_id: int) -> bool:
         return self.pool.index.is_registered(block_id)
 
+    def group_of(self, block_id: int) -> int:
+        """The cache group that a registered block belongs to."""
+        return self.pool.index.keys()[block_id].group
+
     def registered_prefixes(self, requests: Iterable[Request]) -> dict[int, str]:
         """Block id -> ``request@tokens``: the first of ``requests`` that starts with its prefix.
 
@@ -210,7 +214,8 @@ class CacheManager:
         for request in requests:
             for column, link in enumerate(self.links_of(request)):
                 names.setdefault(link, f"{request.id}@{(column + 1) * self.block_size}")
-        return {block: names[key.block_hash] for block, key in self.pool.index.keys().items()}
+        keys = sorted(self.pool.index.keys().items())
+        return {block: names[key.block_hash] for block, key in keys}
 
     def places(self) -> dict[int, list[BlockPlace]]:
         """Non-null block id -> every place where it stands in a list (I5)."""
@@ -221,6 +226,20 @@ class CacheManager:
                     if block != NULL_BLOCK:
                         found.setdefault(block, []).append(BlockPlace(request, group.group, column))
         return found
+
+    def fingerprint(self) -> object:
+        """Equal for two situations that differ in the numbering of the blocks alone."""
+        number: dict[int, int] = {NULL_BLOCK: NULL_BLOCK}
+        lists = tuple(
+            (group.group, name, tuple(number.setdefault(block, len(number)) for block in row))
+            for group in self.groups
+            for name, row in group.lists.items()
+        )
+        queue = tuple(number.setdefault(block, len(number)) for block in self.free_queue())
+        registered: dict[PrefixKey, tuple[int, ...]] = {}
+        for block, key in self.pool.index.keys().items():
+            registered[key] = (*registered.get(key, ()), number[block])
+        return lists, queue, frozenset(registered.items())
 
     def check_conservation(self) -> list[str]:
         """What breaks I6, a sentence each: every block is free or held, never both or neither."""

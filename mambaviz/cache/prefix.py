@@ -74,8 +74,8 @@ class PrefixIndex:
         return block in self._key_of
 
     def keys(self) -> dict[int, PrefixKey]:
-        """Block id -> what it is registered for."""
-        return dict(sorted(self._key_of.items()))
+        """Block id -> what it is registered for, in the order of registration."""
+        return dict(self._key_of)
 
     def clear(self) -> None:
         self._blocks.clear()
