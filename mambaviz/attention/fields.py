@@ -210,8 +210,8 @@ FIELDS: dict[str, FieldInfo] = {
         "4.6",
     ),
     "block_idx_last_scheduled_token_prev_step": FieldInfo(
-        "Column each row's previous step wrote to, drafts included; after a rejection it can lie to "
-        "the right of the last computed token's.",
+        "Column each row's previous step wrote to, drafts included; after a rejection it can lie "
+        "to the right of the last computed token's.",
         "the recorded column where it is >= 0, else max(0, (c-1)//B)",
         "in all mode with drafts, where the record of the previous step was given",
         "[R]",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def build(case: dict[str, Any], builder: Any, device: str) -> Any:
     given = case["inputs"]
     offsets = given["query_start_loc"]
     common = batch(
-        [b - a for a, b in zip(offsets, offsets[1:], strict=False)],
+        [b - a for a, b in pairwise(offsets)],
         given["seq_lens"],
         given["is_prefilling"],
         blocks=int32(given["block_table"], device),
