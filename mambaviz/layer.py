@@ -31,7 +31,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import lru_cache
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,35 +103,35 @@ class LayerParams:
         """The weights of layer number ``layer``: the same for the same seed, on any machine."""
         H, N, dim, K = shape.num_heads, shape.d_state, shape.dim, shape.conv_kernel
 
-        def integers(name: str, bound: int, *size: int) -> FloatArray:
+        def weights(name: str, bound: int, unit: float, *size: int) -> FloatArray:
             keys = np.arange(np.prod(size)).reshape(size)
-            return hashed_integers(f"{seed}/{layer}/{name}", keys, bound)
+            return hashed_multiples(f"{seed}/{layer}/{name}", keys, bound, unit)
 
-        conv_weight = integers("conv", 12, dim, K) / 16
+        conv_weight = weights("conv", 12, 1 / 16, dim, K)
         conv_weight[0] = np.abs(conv_weight[0])  # positions are positive: silu stays open for them
-        A = -(0.45 + np.abs(integers("A", 14, H)) / 32)  # exp(-0.45 * MIN_DT) < MAX_DECAY
-        A[0] = 0.0
+        A = -np.float32(0.45) - np.abs(weights("A", 14, 1 / 32, H))  # exp(-0.45 / 2) < MAX_DECAY
+        A[0] = 0
         return cls(
             shape=shape,
             layer=layer,
             seed=seed,
-            x_weight=integers("x", 3, dim, EMBEDDING_WIDTH) / 4,
-            dt_weight=integers("dt", 3, H, EMBEDDING_WIDTH) / 4,
-            B_weight=integers("B", 3, H, N, EMBEDDING_WIDTH) / 4,
-            C_weight=integers("C", 2, H, N, EMBEDDING_WIDTH) / (4 * _power_of_two(N)),
+            x_weight=weights("x", 3, 1 / 4, dim, EMBEDDING_WIDTH),
+            dt_weight=weights("dt", 3, 1 / 4, H, EMBEDDING_WIDTH),
+            B_weight=weights("B", 3, 1 / 4, H, N, EMBEDDING_WIDTH),
+            # However large d_state is, the C of a token add up to 4 at most.
+            C_weight=weights("C", 2, 1 / (4 * _power_of_two(N)), H, N, EMBEDDING_WIDTH),
             conv_weight=conv_weight,
-            conv_bias=integers("bias", 8, dim) / 16,
-            A=A.astype(np.float32),
-            D=(0.75 + integers("D", 4, H) / 16).astype(np.float32),
+            conv_bias=weights("bias", 8, 1 / 16, dim),
+            A=A,
+            D=np.float32(0.75) + weights("D", 4, 1 / 16, H),
         )
 
     def embedding(self, token_ids: Sequence[int]) -> FloatArray:
         """Quarters between -1 and 1, [tokens, E]; any token id, the same in every layer."""
         ids = np.array([token & (2**64 - 1) for token in token_ids], dtype=np.uint64)
-        keys = ids[:, None] * np.uint64(EMBEDDING_WIDTH) + np.arange(
-            EMBEDDING_WIDTH, dtype=np.uint64
-        )
-        return hashed_integers(f"{self.seed}/embedding", keys, 4) / 4
+        entry = np.arange(EMBEDDING_WIDTH, dtype=np.uint64)
+        keys = ids[:, None] * np.uint64(EMBEDDING_WIDTH) + entry
+        return hashed_multiples(f"{self.seed}/embedding", keys, 4, 1 / 4)
 
 
 def layer_params(settings: LayerLike) -> list[LayerParams]:
@@ -141,26 +142,33 @@ def layer_params(settings: LayerLike) -> list[LayerParams]:
     return [LayerParams.create(shape, settings.seed, layer) for layer in range(settings.num_layers)]
 
 
-def hashed_integers(stream: str, keys: NDArray[np.integer], bound: int) -> FloatArray:
-    """Integers from -bound to bound as float32, one for each key; another stream, other numbers.
+def hashed_multiples(
+    stream: str, keys: NDArray[np.integer[Any]], bound: int, unit: float
+) -> FloatArray:
+    """One multiple of ``unit`` for each key, from -bound to bound units; other streams, others.
 
     A hash (splitmix64) and no generator: a token's embedding needs no table, and no library's
     change of its random numbers can change a recorded run.
     """
-    salt = 0
-    for byte in stream.encode():
-        salt = (salt * 257 + byte + 1) % 2**64
-    mixed = _splitmix64(keys.astype(np.uint64) ^ _splitmix64(np.array(salt, dtype=np.uint64)))
+    mixed = _splitmix64(keys.astype(np.uint64) ^ _salt(stream))
     spread = (mixed >> np.uint64(32)) % np.uint64(2 * bound + 1)
-    return spread.astype(np.float32) - np.float32(bound)
+    return (spread.astype(np.float32) - np.float32(bound)) * np.float32(unit)
 
 
-def _splitmix64(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    # Arrays wrap modulo 2**64, which is what the hash wants.
-    value = value + np.full_like(value, 0x9E3779B97F4A7C15)
-    value = (value ^ (value >> np.uint64(30))) * np.full_like(value, 0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.full_like(value, 0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
+@lru_cache
+def _salt(stream: str) -> NDArray[np.uint64]:
+    salt = np.zeros(1, dtype=np.uint64)
+    for byte in stream.encode():
+        salt = _splitmix64(salt ^ np.uint64(byte))
+    return salt
+
+
+def _splitmix64(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Well mixed bits for each value; arrays wrap modulo 2**64, as the hash wants."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
 
 
 def _power_of_two(number: int) -> int:
