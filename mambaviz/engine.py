@@ -273,7 +273,7 @@ class Engine:
         registered = self.scheduler.registered_prefixes()
         rows: dict[str, RowTables] = {}
         weights: list[tuple[Sequence[int], Sequence[Role]]] = []
-        for request in sorted(self.scheduler.requests.values(), key=lambda r: r.arrival_order):
+        for request in self.scheduler.requests.values():  # in order of arrival
             block_list = manager.block_lists(request.id)
             if request.status is not RequestStatus.RUNNING or not any(block_list):
                 continue
@@ -364,6 +364,7 @@ class Engine:
         for req_id, request in requests.items():
             kept = request.num_scheduled - request.drafts + (request.accepted_drafts or 0)
             truth = self._sequence(req_id)
+            kept = min(kept, len(truth) - request.num_computed)  # a stop can cut accepted tokens
             for layer, record in request.outputs.items():
                 for offset in range(kept):
                     self.checks.check_output(

@@ -24,7 +24,7 @@ from kernels.reference import (
     decide_precopy,
     plan_copy,
 )
-from mambaviz.trace import BlockCopy, ByteRange, CopyKind, Decision, StateSpec
+from mambaviz.trace import BlockCopy, ByteRange, CopyKind, Decision, StateKind, StateSpec
 
 HostInputs = Mapping[str, torch.Tensor | int | None]  # a launch's inputs, tensors on the host
 
@@ -235,7 +235,7 @@ def bytes_unexplained(
     before: Sequence[np.ndarray],
     after: Sequence[np.ndarray],
     copies: Sequence[BlockCopy],
-    specs: Mapping[tuple[int, str], StateSpec],
+    specs: Mapping[tuple[int, StateKind], StateSpec],
 ) -> int:
     """Bytes in which the caches after a launch differ from ``before`` plus ``copies``.
 

@@ -145,7 +145,11 @@ class StepChecks:
         column: int | None = None,
     ) -> None:
         """Window at (block, row, tokens), temporal state at (block, tokens): as the oracle says?"""
-        place = {"request": request, "group": self.specs[layer, "conv"].group, "layer": layer}
+        place: dict[str, str | int | None] = {
+            "request": request,
+            "group": self.specs[layer, "conv"].group,
+            "layer": layer,
+        }
         block, row, tokens = conv
         window = self._window(layer, block, row, pages)
         result = compare_window(truth.truth_after(layer, tokens), window)

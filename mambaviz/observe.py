@@ -62,6 +62,7 @@ class RunObserver:
 
     launches: list[KernelLaunch] = field(default_factory=list)
     pages: Pages = field(default_factory=list)  # as last seen
+    explanation: Explanation | None = None  # of this phase's copies
 
     def bind(self, runner: ModelRunner, specs: Sequence[StateSpec]) -> None:
         self.runner = runner
@@ -136,7 +137,7 @@ class RunObserver:
 
     def begin_phase(self) -> None:
         self.launches = []
-        self.explanation: Explanation | None = None
+        self.explanation = None
         self.phase_start = self.pages
 
     def end_phase(self) -> list[BlockChange]:

@@ -424,11 +424,15 @@ def _recorded(step: Step, tables: tuple[Tables, Tables]) -> dict[str, Any]:
         "free_queue_end": ended.free_queue,
         "free_count": step.free_count,
         "finished_after": step.finished_after,
-        "num_computed_after": step.num_computed_after,
+        "num_computed_after": {
+            request: count
+            for request, count in step.num_computed_after.items()
+            if request not in step.finished_after
+        },
     }
     for key in ("arrivals", "waiting", "preempted", "finished_reported"):
         if getattr(step, key):
-            record[key] = getattr(step, key)
+            record[key] = list(getattr(step, key))
     if step.stuck:
         record["stuck"] = True
     return record

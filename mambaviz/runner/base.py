@@ -10,7 +10,6 @@ import torch
 
 from kernels import KernelSet
 from mambaviz.attention import (
-    BaseMambaAttentionMetadata,
     CommonAttentionMetadata,
     Mamba2AttentionMetadata,
     Mamba2AttentionMetadataBuilder,
@@ -267,7 +266,7 @@ class ModelRunner(ABC):
     # Forward.
 
     def forward(
-        self, output: SchedulerOutput, metadata: Mapping[int, BaseMambaAttentionMetadata]
+        self, output: SchedulerOutput, metadata: Mapping[int, Mamba2AttentionMetadata]
     ) -> list[torch.Tensor]:
         """Run every layer on the batch; outputs float32 ``[num_tokens, dim]``, by layer."""
         tokens = BatchTokens.of(output)

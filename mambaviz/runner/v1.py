@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -210,7 +211,7 @@ def _without_copies(kernels: KernelSet) -> KernelSet:
         return None
 
     class NoKernel:
-        def __getitem__(self, _grid: object) -> object:
+        def __getitem__(self, _grid: object, /) -> Callable[..., Any]:
             return nothing
 
     return replace(kernels, batch_memcpy=nothing, precopy_mamba_align_fused_kernel=NoKernel())
