@@ -36,6 +36,7 @@ LONGEST_PROMPT = 22
 MOST_NEW_TOKENS = 12
 LAST_ARRIVAL = 10
 LAST_EVENT = 16
+RESENT_SHARE = 0.3
 
 
 def random_scenario(
@@ -139,18 +140,29 @@ def _knobs(rng: random.Random) -> dict[str, object]:
 def _requests(rng: random.Random, engine: EngineSettings, count: int) -> list[RequestPlan]:
     plans: list[RequestPlan] = []
     for index in range(count):
+        arrive = rng.choice([0, rng.randint(0, LAST_ARRIVAL)])
+        prompt = _prompt(rng, engine.block_size, index)
+        if plans and rng.random() < RESENT_SHARE:
+            prompt, arrive = _resend(rng, engine.block_size, rng.choice(plans))
         plans.append(
             RequestPlan(
                 id="abcdefghijklmnop"[index],
-                prompt=_prompt(rng, engine.block_size, index),
-                arrive=rng.choice([0, rng.randint(0, LAST_ARRIVAL)]),
+                prompt=prompt,
+                arrive=arrive,
                 max_tokens=rng.randint(1, MOST_NEW_TOKENS),
                 drafts=_drafts(rng, engine.num_spec),
                 accept=_accept(rng, engine.num_spec),
-                salt=rng.choice([None] * 7 + ["salt"]),
+                salt=rng.choice([None] * 15 + ["salt"]),
             )
         )
     return plans
+
+
+def _resend(rng: random.Random, block_size: int, plan: RequestPlan) -> tuple[list[int], int]:
+    """An earlier prompt some steps later, cut to one token past a boundary: the longest hit."""
+    assert plan.prompt is not None
+    length = max(len(plan.prompt) - 1, 0) // block_size * block_size + 1
+    return plan.prompt[:length], plan.arrive + rng.randint(1, 8)
 
 
 def _prompt(rng: random.Random, block_size: int, index: int) -> list[int]:
