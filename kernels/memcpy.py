@@ -22,12 +22,23 @@ DEFAULT_BLOCK_SIZE = 1024  # units moved per loop turn by one program
 
 
 @triton.jit
-def copy_chunks(src, dst, num_rows, row_units, row_stride, tile, num_tiles, BLOCK: tl.constexpr):
-    """Move ``num_rows`` rows of ``row_units`` units from ``src`` to ``dst`` (typed pointers).
+def copy_chunks(
+    src_addr,
+    dst_addr,
+    num_rows,
+    row_units,
+    row_stride,
+    tile,
+    num_tiles,
+    UNIT: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Move ``num_rows`` rows of ``row_units`` units of type ``UNIT``, ``row_stride`` units apart.
 
-    Rows start ``row_stride`` units apart. This program takes the chunks of ``BLOCK`` units
-    number tile, tile + num_tiles, ...
+    This program takes the chunks of ``BLOCK`` units number tile, tile + num_tiles, ...
     """
+    src = src_addr.to(tl.pointer_type(UNIT))
+    dst = dst_addr.to(tl.pointer_type(UNIT))
     num_units = num_rows * row_units
     lanes = tl.arange(0, BLOCK)
     start = (tile * BLOCK).to(tl.int64)
@@ -52,13 +63,14 @@ def copy_rows(
     """
     if row_bytes > 0:
         if ((src_addr | dst_addr | row_bytes | row_stride) & 3) == 0:
-            src = src_addr.to(tl.pointer_type(tl.int32))
-            dst = dst_addr.to(tl.pointer_type(tl.int32))
-            copy_chunks(src, dst, num_rows, row_bytes // 4, row_stride // 4, tile, num_tiles, BLOCK)
+            words, stride = row_bytes // 4, row_stride // 4
+            copy_chunks(
+                src_addr, dst_addr, num_rows, words, stride, tile, num_tiles, tl.int32, BLOCK
+            )
         else:
-            src = src_addr.to(tl.pointer_type(tl.int8))
-            dst = dst_addr.to(tl.pointer_type(tl.int8))
-            copy_chunks(src, dst, num_rows, row_bytes, row_stride, tile, num_tiles, BLOCK)
+            copy_chunks(
+                src_addr, dst_addr, num_rows, row_bytes, row_stride, tile, num_tiles, tl.int8, BLOCK
+            )
 
 
 @one_launch_at_a_time
