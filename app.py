@@ -1,0 +1,11 @@
+"""Entry of ``streamlit run app.py``: the list of pages; they share `mambaviz.pages.state`."""
+
+import streamlit as st
+
+from mambaviz.pages import watch
+from mambaviz.pages.assets import LOGO
+
+st.set_page_config(
+    page_title="mambaviz", page_icon=str(LOGO), layout="wide", initial_sidebar_state=224
+)
+st.navigation([st.Page(watch.page, title="Watch", default=True)], position="top").run()

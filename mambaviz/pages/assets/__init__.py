@@ -1,0 +1,13 @@
+"""Files that the browser gets from the pages: logo, style sheets, scripts of the page frame."""
+
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+
+LOGO = _HERE / "logo.svg"
+STYLE = _HERE / "page.css"
+FRAME_SCRIPT = _HERE / "frame.js"
+LINK_SCRIPT = _HERE / "copy_link.js"
+LINK_STYLE = _HERE / "copy_link.css"
+
+ASSETS: tuple[Path, ...] = (LOGO, STYLE, FRAME_SCRIPT, LINK_SCRIPT, LINK_STYLE)

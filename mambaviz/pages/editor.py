@@ -1,0 +1,276 @@
+"""The scenario editor: a drawer over the page in which every knob of a scenario can be turned.
+
+The drawer is open while the session says so, so a page that reruns under it does not close it.
+Its widgets hold a `Draft`; whatever is wrong is said at the top and beside the field, and
+nothing on the page changes before Apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from typing import Any
+
+import streamlit as st
+
+from mambaviz.faults import FAULTS
+from mambaviz.pages import state
+from mambaviz.pages.editor_data import (
+    EVENT_HELP,
+    EVENT_KINDS,
+    KNOBS,
+    REQUEST_HELP,
+    Draft,
+    EventRow,
+    FieldError,
+    Knob,
+    RequestRow,
+    read_draft,
+    rows_from,
+    to_draft,
+)
+from mambaviz.scenario import Scenario, ScenarioError, parse
+
+_OPEN = "editor_open"
+_SEED = "editor_seed"  # the draft that the widgets started from
+_TAKE = "editor_take"  # counts the drafts that the widgets were filled with
+_UPLOAD_PROBLEM = "editor_upload_problem"
+
+
+def open_with(scenario: Scenario) -> None:
+    """Callback: open the drawer on this scenario."""
+    st.session_state[_OPEN] = True
+    _fill(to_draft(scenario))
+
+
+def close() -> None:
+    st.session_state[_OPEN] = False
+
+
+def place() -> None:
+    """Draw the drawer if it is open. The last thing on a page: only one dialog can be."""
+    if st.session_state.get(_OPEN):
+        _drawer()
+
+
+@st.dialog("Edit scenario", width=760, position="right", on_dismiss=close)
+def _drawer() -> None:
+    draft = _draft_to_edit()
+    verdict, buttons = st.container(), st.container(horizontal=True)
+    wrong = st.session_state.get("editor_wrong_field", "")
+    engine, requests, events, layer = st.tabs(["Engine", "Requests", "Events and faults", "Layers"])
+    with engine:
+        _names(draft)
+        _knobs(draft, "engine", wrong)
+    with requests:
+        draft.requests = _requests_table(draft, wrong)
+    with events:
+        draft.events = _events_table(draft, wrong)
+        _faults(draft)
+    with layer:
+        _knobs(draft, "layer", wrong)
+    scenario = _judge(draft, verdict, wrong)
+    with buttons:
+        _buttons(scenario)
+
+
+# --------------------------------------------------------------------------------------
+# The draft behind the widgets
+# --------------------------------------------------------------------------------------
+
+
+def _fill(draft: Draft) -> None:
+    """Fill the widgets anew: a widget keeps its value by its key, so new contents get new keys."""
+    st.session_state[_SEED] = draft
+    st.session_state[_TAKE] = st.session_state.get(_TAKE, 0) + 1
+    st.session_state["editor_wrong_field"] = ""
+    st.session_state[_UPLOAD_PROBLEM] = ""
+
+
+def _key(name: str) -> str:
+    return f"editor {st.session_state[_TAKE]} {name}"
+
+
+def _draft_to_edit() -> Draft:
+    """A copy of the seed for the widgets to write into."""
+    seed: Draft = st.session_state[_SEED]
+    return Draft(**{item.name: getattr(seed, item.name) for item in fields(Draft)})
+
+
+def _judge(draft: Draft, place: Any, marked: str) -> Scenario | None:
+    """Say what is wrong with the draft, or that it can run."""
+    try:
+        scenario = read_draft(draft)
+    except FieldError as error:
+        place.error(str(error), icon=":material/error:")
+        _mark(error.field, marked)
+        return None
+    upload_problem = st.session_state[_UPLOAD_PROBLEM]
+    if upload_problem:
+        place.error(upload_problem, icon=":material/error:")
+    else:
+        place.success("This scenario can run.", icon=":material/check:")
+    _mark("", marked)
+    return scenario
+
+
+def _mark(field: str, marked: str) -> None:
+    """Have the mark beside the field drawn, which comes before the verdict is known."""
+    if field != marked:
+        st.session_state["editor_wrong_field"] = field
+        st.rerun(scope="fragment")
+
+
+def _beside(field: str, wrong: str) -> None:
+    if field == wrong:
+        st.markdown(":red[✗ see the sentence at the top]")
+
+
+# --------------------------------------------------------------------------------------
+# Widgets
+# --------------------------------------------------------------------------------------
+
+
+def _names(draft: Draft) -> None:
+    left, right = st.columns([1, 2])
+    draft.name = left.text_input("name", draft.name, key=_key("name"), help="Shown in the sidebar.")
+    draft.story = right.text_input(
+        "story", draft.story, key=_key("story"), help="One sentence on what is to be seen."
+    )
+
+
+def _knobs(draft: Draft, section: str, wrong: str) -> None:
+    knobs = [knob for knob in KNOBS if knob.section == section]
+    plain = [knob for knob in knobs if knob.kind != "switch"]
+    switches = [knob for knob in knobs if knob.kind == "switch"]
+    draft.settings = dict(draft.settings)
+    for group, width in ((plain, 3), (switches, 3)):
+        for start in range(0, len(group), width):
+            for column, knob in zip(st.columns(width), group[start : start + width], strict=False):
+                with column:
+                    draft.settings[knob.path] = _knob(knob, draft.settings[knob.path])
+                    _beside(knob.path, wrong)
+
+
+def _knob(knob: Knob, value: Any) -> Any:
+    """The widget of one knob. No bounds in it: what is out of range gets our sentence."""
+    key, hint = _key(knob.path), f"{knob.help} Allowed: {knob.allowed}."
+    if knob.kind == "choice":
+        return st.selectbox(knob.label, knob.choices, knob.choices.index(value), key=key, help=hint)
+    if knob.kind == "switch":
+        return st.toggle(knob.label, value, key=key, help=hint)
+    if knob.kind == "text":
+        return st.text_input(knob.label, value, key=key, help=hint)
+    empty = "no limit" if knob.kind == "optional number" else "a number"
+    return st.number_input(knob.label, value=value, step=1, key=key, help=hint, placeholder=empty)
+
+
+def _requests_table(draft: Draft, wrong: str) -> list[RequestRow]:
+    number = st.column_config.NumberColumn
+    text = st.column_config.TextColumn
+    kinds: dict[str, Callable[..., Any]] = {
+        "prompt_len": number,
+        "arrive": number,
+        "max_tokens": number,
+    }
+    columns = {
+        name: kinds.get(name, text)(name, help=help_, **({"step": 1} if name in kinds else {}))
+        for name, help_ in REQUEST_HELP.items()
+    }
+    records = st.data_editor(
+        [asdict(row) for row in draft.requests],
+        key=_key("requests"),
+        num_rows="dynamic",
+        column_config=columns,
+        hide_index=True,
+        width="stretch",
+    )
+    for index in range(len(records)):
+        if wrong == f"requests[{index}]":
+            st.markdown(f":red[✗ row {index + 1}: see the sentence at the top]")
+    _beside("requests", wrong)
+    st.caption(
+        "Add a row at the bottom. Point at a heading for what a column takes. "
+        "Lists are used in turn: accept 2,0,1 keeps two drafts, then none, then one."
+    )
+    return rows_from(records, RequestRow)
+
+
+def _events_table(draft: Draft, wrong: str) -> list[EventRow]:
+    columns = {
+        "step": st.column_config.NumberColumn("step", help=EVENT_HELP["step"], step=1),
+        "kind": st.column_config.SelectboxColumn(
+            "kind", help=EVENT_HELP["kind"], options=list(EVENT_KINDS)
+        ),
+        "request": st.column_config.TextColumn("request", help=EVENT_HELP["request"]),
+    }
+    rows = [asdict(row) for row in draft.events]
+    records = st.data_editor(
+        rows or {name: [] for name in columns},
+        key=_key("events"),
+        num_rows="dynamic",
+        column_config=columns,
+        hide_index=True,
+        width="stretch",
+    )
+    if isinstance(records, dict):  # an empty table comes back by columns
+        cells = zip(*records.values(), strict=True)
+        records = [dict(zip(records, row, strict=True)) for row in cells]
+    for index in range(len(records)):
+        if wrong == f"events[{index}]":
+            st.markdown(f":red[✗ row {index + 1}: see the sentence at the top]")
+    return rows_from(records, EventRow)
+
+
+def _faults(draft: Draft) -> None:
+    draft.faults = st.multiselect(
+        "faults",
+        list(FAULTS),
+        draft.faults,
+        key=_key("faults"),
+        help="Mistakes to switch on, so that the invariants can be watched catching them.",
+    )
+    for name in draft.faults:
+        st.caption(f"**{name}**, {FAULTS[name].where}: {FAULTS[name].what}.")
+
+
+def _buttons(scenario: Scenario | None) -> None:
+    if st.button("Apply", type="primary", disabled=scenario is None) and scenario is not None:
+        state.show(scenario)
+        close()
+        st.rerun()
+    if st.button("Cancel"):
+        close()
+        st.rerun()
+    st.download_button(
+        "Save JSON",
+        scenario.model_dump_json(indent=2) if scenario else "",
+        file_name="scenario.json",
+        mime="application/json",
+        disabled=scenario is None,
+        on_click="ignore",
+    )
+    with st.popover("Open JSON"):
+        st.file_uploader("A scenario file", type="json", key=_key("upload"), on_change=_take_upload)
+
+
+def _take_upload() -> None:
+    """Callback: fill the widgets from a file, or say what is wrong with it."""
+    file = st.session_state.get(_key("upload"))
+    if file is None:
+        return
+    try:
+        scenario = read_upload(file.getvalue())
+    except ScenarioError as error:
+        st.session_state[_UPLOAD_PROBLEM] = f"{file.name}: {error}"
+        return
+    _fill(to_draft(scenario))
+
+
+def read_upload(raw: bytes) -> Scenario:
+    """A scenario from an uploaded file. Raises ScenarioError with one sentence."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ScenarioError("this file is not UTF-8 text, so it cannot be a scenario") from None
+    return parse(text)

@@ -1,0 +1,202 @@
+"""Runs for the pages: recorded ones at once, live ones from a thread of their own.
+
+A page asks a `RunStore` for the run of a scenario on a back end and draws whatever there is.
+The store is shared by all sessions: a run is computed once for everybody and kept while there
+is room. This module does not import torch; the thread that computes does.
+"""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Literal, Protocol
+
+from mambaviz.pages.state import BackendChoice
+from mambaviz.scenario import PRESET_DIR, PRESETS, Scenario
+from mambaviz.trace import Trace
+from mambaviz.viz.payload import StagePayload, stage_payload
+
+log = logging.getLogger(__name__)
+
+RECORDED_DIR = PRESET_DIR / "recorded"
+
+Progress = Callable[[int, str], None]  # done steps, message
+Status = Literal["running", "done", "failed", "stopped"]
+
+
+class Engine(Protocol):
+    """What computes a run: `mambaviz.engine.run`."""
+
+    def __call__(self, scenario: Scenario, backend: str, progress: Progress) -> Trace: ...
+
+
+class StoppedError(Exception):
+    """Raised inside the engine's progress call to end a run that nobody wants any more."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run and where it comes from, with what the stage needs to draw it."""
+
+    trace: Trace
+    recorded: bool
+
+    @cached_property
+    def payload(self) -> StagePayload:
+        return stage_payload(self.trace)
+
+    @property
+    def origin(self) -> str:
+        """Said on screen: ``recorded`` or the back end that computed it."""
+        return "recorded" if self.recorded else f"live, {self.trace.backend}"
+
+
+# --------------------------------------------------------------------------------------
+# Recorded runs
+# --------------------------------------------------------------------------------------
+
+
+def recording_path(slug: str) -> Path:
+    return RECORDED_DIR / f"{slug}.json.gz"
+
+
+def write_recording(slug: str, trace: Trace) -> None:
+    """Write a preset's run so that the same trace always gives the same file."""
+    RECORDED_DIR.mkdir(exist_ok=True)
+    recording_path(slug).write_bytes(gzip.compress(trace.to_json().encode(), 9, mtime=0))
+
+
+@lru_cache(maxsize=32)
+def recorded(slug: str) -> Run | None:
+    """The committed run of a preset; None if there is none for the preset as it now is."""
+    path = recording_path(slug)
+    if not path.exists():
+        return None
+    trace = Trace.from_json(gzip.decompress(path.read_bytes()).decode())
+    return Run(trace, recorded=True) if trace.scenario_hash == PRESETS[slug].content_hash else None
+
+
+# --------------------------------------------------------------------------------------
+# Live runs
+# --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Job:
+    """One run being computed, or computed. Written by its thread only, but for ``wanted_by``."""
+
+    scenario: Scenario
+    backend: BackendChoice
+    status: Status = "running"
+    done_steps: int = 0
+    message: str = "starting"
+    run: Run | None = None
+    problem: str = ""  # one sentence, when it failed
+    wanted_by: set[str] = field(default_factory=set)  # sessions waiting for it
+
+
+JobKey = tuple[str, BackendChoice]
+
+
+class RunStore:
+    """Runs by scenario hash and back end. At most ``capacity`` are kept, the latest used."""
+
+    def __init__(self, engine: Engine, capacity: int = 24) -> None:
+        self._engine = engine
+        self._capacity = capacity
+        self._jobs: OrderedDict[JobKey, Job] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def request(self, scenario: Scenario, backend: BackendChoice, session: str) -> Job:
+        """The run, computed or on its way; started if nobody has asked for it before.
+
+        One that was stopped starts anew; one that failed stays failed until `retry`.
+        """
+        key = (scenario.content_hash, backend)
+        with self._lock:
+            job = self._jobs.get(key)
+            if job is None or job.status == "stopped":
+                job = self._jobs[key] = self._start(scenario, backend)
+            self._jobs.move_to_end(key)
+            job.wanted_by.add(session)
+            self._forget_old()
+        return job
+
+    def find(self, scenario: Scenario, backend: BackendChoice) -> Job | None:
+        """The run if anybody has asked for it; starts nothing."""
+        return self._jobs.get((scenario.content_hash, backend))
+
+    def stop(self, job: Job, session: str) -> None:
+        """Give up a run for one session; the last one to do so ends it at its next step."""
+        with self._lock:
+            job.wanted_by.discard(session)
+
+    def retry(self, job: Job) -> None:
+        """Forget a run that failed, so that the next request starts it anew."""
+        with self._lock:
+            if job.status == "failed":
+                self._jobs.pop((job.scenario.content_hash, job.backend), None)
+
+    def _start(self, scenario: Scenario, backend: BackendChoice) -> Job:
+        job = Job(scenario, backend)
+        name = f"run {scenario.content_hash[:7]} on {backend}"
+        threading.Thread(target=self._compute, args=(job,), name=name, daemon=True).start()
+        return job
+
+    def _compute(self, job: Job) -> None:
+        def progress(done_steps: int, message: str) -> None:
+            job.done_steps, job.message = done_steps, message
+            if not job.wanted_by and done_steps > 0:
+                raise StoppedError
+
+        try:
+            trace = self._engine(job.scenario, job.backend, progress)
+            job.run = Run(trace, recorded=False)
+            job.status = "done"
+        except StoppedError:
+            job.status = "stopped"
+        except Exception as error:  # noqa: BLE001  # the thread's last line: nothing may be lost
+            job.problem = explain_failure(error, job.done_steps)
+            job.status = "failed"
+
+    def _forget_old(self) -> None:
+        finished = [key for key, job in self._jobs.items() if job.status != "running"]
+        for key in finished[: max(0, len(self._jobs) - self._capacity)]:
+            del self._jobs[key]
+
+
+def explain_failure(error: Exception, done_steps: int) -> str:
+    """One sentence for the screen. Defects of the program leave their traceback in the log."""
+    if is_advice(error):
+        return str(error)
+    log.error("a run failed after %d steps", done_steps, exc_info=error)
+    return (
+        f"This run broke off after {done_steps} steps with a defect of the program "
+        f"({type(error).__name__}: {first_line(error)}); the log of the server has the traceback."
+    )
+
+
+def is_advice(error: Exception) -> bool:
+    """Whether an error's text is written for the user: what was wrong, what would be right."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(names & {"ScenarioError", "UnsupportedScenario", "BackendError"})
+
+
+def first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0][:200] if text else "no message"
+
+
+def live_engine(scenario: Scenario, backend: str, progress: Progress) -> Trace:
+    """`mambaviz.engine.run`; the first call pays for importing torch."""
+    progress(0, "loading PyTorch")
+    from mambaviz.engine import run
+
+    progress(0, "running")
+    return run(scenario, backend=backend, progress=progress)

@@ -1,0 +1,277 @@
+"""What a page shows, as one value: it is the address, the widgets and the defaults.
+
+`PageState` is plain data. `from_link` and `to_link` turn it into the query part of the address
+and back; `current` and `update` keep the one of this browser session. Widgets are filled from
+it before they are drawn and change it in their callbacks, so nothing else holds view state.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Self, get_args
+
+import streamlit as st
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from mambaviz.scenario import DEFAULT_PRESET, PRESETS, Scenario, ScenarioError, parse
+from mambaviz.trace import PHASES, PhaseName
+
+BackendChoice = Literal["auto", "cuda", "interpreter", "reference"]
+BACKEND_CHOICES: tuple[BackendChoice, ...] = get_args(BackendChoice)
+
+ThemeName = Literal["light", "dark"]
+
+Part = Literal["sidebar", "transport", "panels", "legend", "tabs"]
+PARTS: tuple[Part, ...] = get_args(Part)  # what a link may hide, in the order a link names them
+
+# A link is text from a stranger: a few bytes of zlib can unpack to gigabytes.
+LONGEST_SCENARIO = 200_000  # characters of JSON
+
+# Reports of a browser that answers to an address it has not taken over yet arrive within this.
+ECHO_SECONDS = 2.0
+
+
+class PageState(BaseModel):
+    """One view of one run. ``custom`` is None for a preset; ``request`` None means the first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    preset: str = DEFAULT_PRESET
+    custom: Scenario | None = None
+    step: Annotated[int, Field(ge=0)] = 0
+    phase: PhaseName = "schedule"
+    request: str | None = None
+    layer: Annotated[int, Field(ge=0)] = 0
+    backend: BackendChoice = "auto"
+    theme: ThemeName | None = None  # None: as the reader's own setting
+    hide: tuple[Part, ...] = ()
+
+    @model_validator(mode="after")
+    def _known_preset(self) -> Self:
+        if self.preset not in PRESETS:
+            raise ValueError(f"there is no preset {self.preset!r}")
+        return self
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.custom or PRESETS[self.preset]
+
+    @property
+    def preset_shown(self) -> str | None:
+        """Slug of the preset on screen; None for a scenario of the user's own."""
+        return None if self.custom else self.preset
+
+    def changed(self, **changes: Any) -> PageState:
+        """A validated copy with other values."""
+        return PageState.model_validate({**dict(self), **changes})
+
+    def showing(self, scenario: Scenario) -> PageState:
+        """The same page at the start of another run; a preset's own content stays a preset."""
+        for slug, preset in PRESETS.items():
+            if preset == scenario:
+                return self.changed(preset=slug, custom=None, **RUN_START)
+        return self.changed(custom=scenario, **RUN_START)
+
+
+# Where a new run is looked at first.
+RUN_START: Mapping[str, Any] = {"step": 0, "phase": "schedule", "request": None, "layer": 0}
+
+
+# --------------------------------------------------------------------------------------
+# The link
+# --------------------------------------------------------------------------------------
+
+
+def to_link(state: PageState) -> dict[str, str]:
+    """Query parameters of a link to exactly this view; what has its default is left out."""
+    link: dict[str, str] = {}
+    if state.custom is not None:
+        link["run"] = pack(state.custom)
+    elif state.preset != DEFAULT_PRESET:
+        link["preset"] = state.preset
+    default = PageState()
+    for name in ("step", "phase", "request", "layer", "backend", "theme"):
+        value = getattr(state, name)
+        if value != getattr(default, name):
+            link[name] = str(value)
+    if state.hide:
+        link["hide"] = ",".join(part for part in PARTS if part in state.hide)
+    return link
+
+
+def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
+    """The view a link asks for, and a sentence about the first thing in it that makes no sense.
+
+    What is damaged gets its default, the rest of the link still counts. A scenario that cannot
+    be read takes its step, phase, request and layer with it: they belong to another run.
+    """
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, text in params.items():
+        read = READERS.get(name)
+        if read is None:
+            continue  # such as Streamlit's own embed options
+        try:
+            values[name if name != "run" else "custom"] = read(text)
+        except ValueError as error:
+            problems.append(str(error))
+            if name in ("run", "preset"):
+                return _without_run(values), problems[0]
+    return PageState(**values), problems[0] if problems else ""
+
+
+def _without_run(values: Mapping[str, Any]) -> PageState:
+    kept = ("backend", "theme", "hide")
+    return PageState(**{name: values[name] for name in kept if name in values})
+
+
+def pack(scenario: Scenario) -> str:
+    """A scenario as compact text for an address: what differs from the defaults, compressed."""
+    text = scenario.model_dump_json(exclude_defaults=True)
+    return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
+
+
+def unpack(packed: str) -> Scenario:
+    """Inverse of `pack`. Raises ValueError with a sentence."""
+    try:
+        raw = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
+        decompressor = zlib.decompressobj()
+        text = decompressor.decompress(raw, LONGEST_SCENARIO).decode()
+    except (binascii.Error, zlib.error, UnicodeError, ValueError):
+        raise ValueError(
+            "The scenario in this link is damaged (it may have been cut off), "
+            f"so the preset “{PRESETS[DEFAULT_PRESET].name}” is shown."
+        ) from None
+    if not decompressor.eof:
+        raise ValueError(
+            "The scenario in this link is cut off or far too long, "
+            f"so the preset “{PRESETS[DEFAULT_PRESET].name}” is shown."
+        )
+    try:
+        return parse(text)
+    except ScenarioError as error:
+        raise ValueError(
+            f"The scenario in this link cannot run ({error}), "
+            f"so the preset “{PRESETS[DEFAULT_PRESET].name}” is shown."
+        ) from None
+
+
+def _read_preset(text: str) -> str:
+    if text not in PRESETS:
+        raise ValueError(
+            f"This link asks for a preset “{text[:40]}”, which does not exist, "
+            f"so “{PRESETS[DEFAULT_PRESET].name}” is shown."
+        )
+    return text
+
+
+def _read_count(name: str) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) <= 6):
+            raise ValueError(
+                f"This link's {name} “{text[:40]}” is no whole number from 0, so {name} 0 is shown."
+            )
+        return int(text)
+
+    return read
+
+
+def _read_choice(name: str, choices: tuple[str, ...], default: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(
+                f"This link's {name} “{text[:40]}” is none of {', '.join(choices)}, "
+                f"so it is {default}."
+            )
+        return text
+
+    return read
+
+
+def _read_hidden(text: str) -> tuple[str, ...]:
+    asked = text.split(",")
+    unknown = [part for part in asked if part not in PARTS]
+    if unknown:
+        raise ValueError(
+            f"This link hides “{unknown[0][:40]}”, which is none of {', '.join(PARTS)}, "
+            "so nothing is hidden."
+        )
+    return tuple(part for part in PARTS if part in asked)
+
+
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "preset": _read_preset,
+    "run": unpack,
+    "step": _read_count("step"),
+    "phase": _read_choice("phase", PHASES, "schedule"),
+    "request": lambda text: text[:40],  # whether the run has it shows when the run is there
+    "layer": _read_count("layer"),
+    "backend": _read_choice("back end", BACKEND_CHOICES, "auto"),
+    "theme": _read_choice("theme", get_args(ThemeName), "as in your settings"),
+    "hide": _read_hidden,
+}
+
+
+# --------------------------------------------------------------------------------------
+# This browser session
+# --------------------------------------------------------------------------------------
+
+_STATE = "page_state"
+_WRITTEN = "links_written"  # list of (link, when), newest last
+_NOTICE = "link_notice"
+
+
+def current() -> PageState:
+    """The view of this session. An address that somebody else set wins: opened, edited, back.
+
+    A browser can report an address that we have replaced in the meantime (it sends the one it
+    has with every click); such an echo of a moment ago is no wish of the user's.
+    """
+    asked = st.query_params.to_dict()
+    written = st.session_state.get(_WRITTEN, [])
+    if written and asked == written[-1][0]:
+        return st.session_state[_STATE]
+    now = time.monotonic()
+    if any(asked == link and now - when < ECHO_SECONDS for link, when in written[:-1]):
+        return st.session_state[_STATE]
+    state, st.session_state[_NOTICE] = from_link(asked)
+    _keep(state)
+    return state
+
+
+def update(**changes: Any) -> PageState:
+    """Change the view, and the address with it."""
+    state = current().changed(**changes)
+    _keep(state)
+    return state
+
+
+def show(scenario: Scenario) -> PageState:
+    """Look at another scenario from its start."""
+    state = current().showing(scenario)
+    st.session_state[_NOTICE] = ""
+    _keep(state)
+    return state
+
+
+def notice() -> str:
+    """What was wrong with the link that this view came from; empty if nothing was."""
+    return st.session_state.get(_NOTICE, "")
+
+
+def _keep(state: PageState) -> None:
+    st.session_state[_STATE] = state
+    link = _foreign_params() | to_link(state)
+    if st.query_params.to_dict() != link:
+        st.query_params.from_dict(link)
+    written = st.session_state.get(_WRITTEN, [])
+    st.session_state[_WRITTEN] = [*written, (link, time.monotonic())][-16:]
+
+
+def _foreign_params() -> dict[str, str]:
+    """Parameters in the address that are none of ours, kept as they are."""
+    return {name: text for name, text in st.query_params.to_dict().items() if name not in READERS}

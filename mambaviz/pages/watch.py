@@ -1,0 +1,185 @@
+"""The Watch page: one run, step by step. Sidebar, stage, and tabs with the details of a phase."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+import streamlit as st
+
+from mambaviz.pages import editor, shell, sidebar, state, tabs
+from mambaviz.pages.runs import Job, Run, RunStore, live_engine, recorded
+from mambaviz.pages.stage_component import StageState, stage
+from mambaviz.pages.state import PageState
+
+POLL_SECONDS = 0.5
+
+
+@st.cache_resource
+def run_store() -> RunStore:
+    """Runs of all sessions."""
+    return RunStore(live_engine)
+
+
+@dataclass(frozen=True)
+class Screen:
+    """What there is to see: a finished run (perhaps still the one before), and the live one."""
+
+    view: PageState
+    run: Run | None
+    job: Job | None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the run on screen is one of the scenario asked for."""
+        return self.run is not None and shows(self.run, self.view)
+
+
+def shows(run: Run, view: PageState) -> bool:
+    return run.trace.scenario_hash == view.scenario.content_hash
+
+
+def page() -> None:
+    view = state.current()
+    st.session_state["page_runs"] = st.session_state.get("page_runs", 0) + 1
+    st.session_state.setdefault("followed", 0)
+    shell.frame(view)
+    screen = choose(view)
+    if "sidebar" not in view.hide:
+        sidebar.place(view, screen.run)
+    with st.container(key="messages"):
+        _messages(screen)
+    if screen.run is not None:
+        _stage_and_tabs(screen.run)
+    editor.place()
+
+
+def choose(view: PageState) -> Screen:
+    """The live run if it is there, else the recorded one, else the one before it on screen.
+
+    A live run is started here only where nothing else of the scenario can be shown; else the
+    page is drawn first (`_follow` starts it), because importing torch takes all hands.
+    """
+    store, session = run_store(), _session()
+    job = store.find(view.scenario, view.backend)
+    run = job.run if job else None
+    if run is None and view.preset_shown:
+        run = recorded(view.preset_shown)
+    if run is None and not _given_up(view):
+        job = store.request(view.scenario, view.backend, session)
+        run = job.run
+    if run is not None:
+        st.session_state["last_run"] = run
+    return Screen(view, run or st.session_state.get("last_run"), job)
+
+
+# --------------------------------------------------------------------------------------
+# Messages above the stage
+# --------------------------------------------------------------------------------------
+
+
+def _messages(screen: Screen) -> None:
+    for sentence in (state.notice(), sidebar.open_problem()):
+        if sentence:
+            st.warning(sentence, icon=":material/link_off:")
+    job = screen.job
+    if job is not None and job.status == "failed":
+        _failed(screen, job)
+    elif _given_up(screen.view):
+        _stopped(screen)
+    elif job is None or job.status != "done":
+        _follow(screen)
+
+
+@st.fragment(run_every=POLL_SECONDS)
+def _follow(screen: Screen) -> None:
+    """Watch the live run; start it at the first tick, when the recorded one has been drawn."""
+    first_draw = st.session_state["followed"] != st.session_state["page_runs"]
+    st.session_state["followed"] = st.session_state["page_runs"]
+    if screen.job is None and first_draw:
+        return
+    store, session = run_store(), _session()
+    job = store.request(screen.view.scenario, screen.view.backend, session)
+    if job.status != "running":
+        st.rerun()
+    if screen.is_current:
+        return  # the recorded run is on screen; the live one takes its place without a word
+    before = "" if screen.run is None else " What you see is still the run before."
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.info(f"Computing: {job.message}, {job.done_steps} steps done.{before}", icon="⏳")
+        if st.button("Stop", key="stop"):
+            store.stop(job, session)
+            st.session_state["given_up"] = _wish(screen.view)
+            st.rerun()
+
+
+def _failed(screen: Screen, job: Job) -> None:
+    seen = "the recorded run" if screen.is_current else "the run before"
+    still = f" What you see is {seen}." if screen.run else ""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.error(f"{job.problem}{still}", icon=":material/error:")
+        if st.button("Try again", key="retry"):
+            run_store().retry(job)
+            st.rerun()
+
+
+def _stopped(screen: Screen) -> None:
+    still = "" if screen.run is None else " What you see is the run before."
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.info(f"This run was stopped.{still}", icon=":material/stop_circle:")
+        if st.button("Run it", key="run-it"):
+            st.session_state["given_up"] = None
+            st.rerun()
+
+
+def _session() -> str:
+    """A name for this browser session, which the run store counts by."""
+    return st.session_state.setdefault("session", uuid.uuid4().hex)
+
+
+def _wish(view: PageState) -> tuple[str, str]:
+    return view.scenario.content_hash, view.backend
+
+
+def _given_up(view: PageState) -> bool:
+    return st.session_state.get("given_up") == _wish(view)
+
+
+# --------------------------------------------------------------------------------------
+# Stage and tabs
+# --------------------------------------------------------------------------------------
+
+
+@st.fragment
+def _stage_and_tabs(run: Run) -> None:
+    """Alone when the stage reports a step: the sidebar does not depend on it."""
+    view = state.current()
+    hidden = [part for part in ("transport", "panels", "legend") if part in view.hide]
+    at = within(run, view)
+    shown = stage(
+        run.payload,
+        key="stage",
+        step=at.step,
+        phase=at.phase,
+        request=at.request,
+        layer=at.layer,
+        hidden=hidden,
+    )
+    if shown != at and shows(run, view):
+        state.update(step=shown.step, phase=shown.phase, request=shown.request, layer=shown.layer)
+    if "tabs" not in view.hide:
+        tabs.place(run, within(run, state.current()))
+
+
+def within(run: Run, view: PageState) -> StageState:
+    """The view's place, as far as the run on screen has it."""
+    trace = run.trace
+    request = view.request
+    if request not in {plan.id for plan in trace.scenario.requests}:
+        request = None
+    return StageState(
+        step=min(view.step, len(trace.steps) - 1),
+        phase=view.phase,
+        request=request,
+        layer=min(view.layer, trace.scenario.layer.num_layers - 1),
+    )
