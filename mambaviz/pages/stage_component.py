@@ -1,0 +1,89 @@
+"""The stage of the Watch page as a Streamlit component: thin, all drawing is in `mambaviz.viz`.
+
+One node stays in the page for as long as the key does. It gets the whole run once, steps in the
+browser, and reports where it stands when it pauses or is stepped by hand, never while it plays.
+
+    payload = stage_payload(trace)                       # cache this per trace
+    shown = stage(payload, key="stage", step=2, phase="post-copy", request="A", layer=0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any, Literal
+
+import streamlit as st
+
+from mambaviz.trace import PHASES, PhaseName
+from mambaviz.viz.assets import STAGE_HTML, stage_css, stage_js
+from mambaviz.viz.payload import StagePayload
+
+Hidden = Literal["transport", "panels", "legend"]
+
+
+@dataclass(frozen=True)
+class StageState:
+    """Where the stage stands. ``request`` is a request's id, ``layer`` a layer's index."""
+
+    step: int
+    phase: PhaseName
+    request: str | None
+    layer: int
+
+
+@cache
+def _mount() -> Callable[..., Any]:
+    return st.components.v2.component(
+        "mambaviz_stage", html=STAGE_HTML, css=stage_css(), js=stage_js()
+    )
+
+
+def stage(
+    payload: StagePayload,
+    *,
+    key: str,
+    step: int = 0,
+    phase: PhaseName = "schedule",
+    request: str | None = None,
+    layer: int = 0,
+    hidden: Collection[Hidden] = (),
+    on_move: Callable[[], None] | None = None,
+) -> StageState:
+    """Draw the stage and say where it stands.
+
+    ``payload`` is `mambaviz.viz.payload.stage_payload` of a trace. ``step``, ``phase``,
+    ``request`` and ``layer`` move the stage when they *change* from one run of the page to the
+    next; handing back what the stage itself reported moves nothing. ``hidden`` leaves parts
+    out: the transport (with overview and chips), the three lower panels, the legend.
+    ``on_move`` runs before the page when a reader has stepped or paused; the new state is then
+    in ``st.session_state[key]["view"]`` and is what this function returns.
+    """
+    given = StageState(step, phase, request, layer)
+    asked = {**asdict(given), "run": payload.run}
+    result = _mount()(
+        key=key,
+        data={"payload": payload.text, "asked": asked, "hidden": sorted(hidden)},
+        on_view_change=on_move or _nothing,
+    )
+    return reported(result.view, asked) or given
+
+
+def _nothing() -> None:
+    """The page asked for no callback; the reported state still needs a name to come back by."""
+
+
+def reported(view: Any, asked: dict[str, Any]) -> StageState | None:
+    """What the browser said, if it is a view at all (it comes from outside) and still counts.
+
+    A report names the view that Python had asked for when it was made. Once Python asks for
+    another one the report is history: what is asked for counts.
+    """
+    if not isinstance(view, dict) or view.get("asked") != asked:
+        return None
+    step, phase, layer = view.get("step"), view.get("phase"), view.get("layer")
+    request = view.get("request")
+    if not (isinstance(step, int) and phase in PHASES and isinstance(layer, int)):
+        return None
+    return StageState(step, phase, request if isinstance(request, str) else None, layer)

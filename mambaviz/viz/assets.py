@@ -1,0 +1,35 @@
+"""The stage's files as text: markup, style, script."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from mambaviz.viz import theme
+
+_DIR = Path(__file__).parent / "stage"
+
+
+def _read(name: str) -> str:
+    return (_DIR / name).read_text(encoding="utf-8")
+
+
+STAGE_HTML = _read("stage.html")
+
+
+@cache
+def marks_css() -> str:
+    """Style of the drawn shapes: what the browser and a standalone SVG have in common."""
+    return _read("marks.css")
+
+
+@cache
+def stage_css() -> str:
+    """The component's whole style: tokens of both themes, shapes, layout."""
+    return "\n".join((theme.css(".stage"), marks_css(), _read("stage.css")))
+
+
+@cache
+def stage_js() -> str:
+    """The component's script, an ES module with the component as its default export."""
+    return _read("stage.js")

@@ -1,0 +1,350 @@
+"""Tokens and blocks: a lane for each request, ruler and block table on one axis.
+
+From top to bottom a lane holds the tokens with the query's bracket, pins that say which block
+holds which ``h(n)``, the scheduler's list above the worker's row (differences outlined), and
+this phase's copies as arrows. A column is as wide as the tokens it covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mambaviz.trace import Trace
+from mambaviz.viz import shapes
+from mambaviz.viz.scene import Body, Mark, Path, Primitive, Rect, Text
+from mambaviz.viz.shapes import n
+from mambaviz.viz.theme import LANES as Z
+from mambaviz.viz.theme import LETTER
+from mambaviz.viz.views import BlockView, CopyView, LaneView, layers_of
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Where columns and tokens lie in all lanes of a group; the same over the whole run."""
+
+    lefts: tuple[float, ...]  # of the columns, and the right end of the last
+    token: float  # width of a token
+    per_column: int  # tokens that a column covers
+    covering: int  # columns that cover tokens; scratch behind them covers none
+
+    @property
+    def columns(self) -> int:
+        return len(self.lefts) - 1
+
+    @property
+    def width(self) -> float:
+        return max(self.lefts[-1], Z.width)
+
+    def center(self, column: int) -> float:
+        """Middle of a column; one outside the row lies just past its end."""
+        column = max(0, min(column, self.columns - 1))
+        return (self.lefts[column] + self.lefts[column + 1]) / 2
+
+    def at(self, tokens: int) -> float:
+        """Where the state after this many tokens belongs on the ruler."""
+        return self.lefts[0] + tokens * self.token
+
+    @property
+    def every(self) -> int:
+        """Narrow tokens carry a number only at every so many positions."""
+        return 1 if self.token >= 16 else max(2, round(22 / self.token))
+
+
+def axis_of(trace: Trace, group: int) -> Axis:
+    """The axis for one cache group of a run."""
+    engine = trace.scenario.engine
+    longest = most_tokens(trace)
+    columns = max(
+        (
+            len(row.worker_row[group])
+            for step in trace.steps
+            for phase in step.phases
+            if phase.tables is not None
+            for row in phase.tables.rows.values()
+        ),
+        default=1,
+    )
+    if engine.mode == "none" and layers_of(trace, group):
+        return _one_column(longest, columns)
+    return _even_columns(engine.block_size, max(columns, 1))
+
+
+def most_tokens(trace: Trace) -> int:
+    return max(
+        (
+            running.num_computed + running.num_scheduled
+            for step in trace.steps
+            for running in step.requests.values()
+        ),
+        default=1,
+    )
+
+
+def _one_column(tokens: int, columns: int) -> Axis:
+    """none mode: everything is in column 0; the scratch columns behind it cover no tokens."""
+    room = Z.width - Z.left - (columns - 1) * Z.column
+    width = min(max(tokens * 8, room), tokens * Z.token)
+    width = max(width, Z.column)
+    lefts = [Z.left, Z.left + width]
+    lefts += [lefts[-1] + Z.column * (index + 1) for index in range(columns - 1)]
+    return Axis(tuple(lefts), width / tokens, tokens, 1)
+
+
+def _even_columns(block_size: int, columns: int) -> Axis:
+    room = Z.width - Z.left
+    token = min(Z.token, max(8.0, room / (block_size * min(columns, 3))))
+    width = max(Z.column, block_size * token)
+    shown = max(columns, int(room // width))  # the axis goes on to the panel's edge
+    lefts = tuple(Z.left + index * width for index in range(shown + 1))
+    return Axis(lefts, width / block_size, block_size, shown)
+
+
+# --------------------------------------------------------------------------------------
+# The lane
+# --------------------------------------------------------------------------------------
+
+
+def heading(axis: Axis) -> list[Mark]:
+    """Column numbers above all lanes."""
+    return [
+        Mark(f"col{column}", axis.center(column), 11, _label("mid m s12 semi", f"column {column}"))
+        for column in range(axis.columns)
+    ]
+
+
+@lru_cache(maxsize=4096)
+def lane(view: LaneView, axis: Axis, small: bool) -> tuple[Mark, ...]:
+    """The marks of one lane, y from its own top; ``small`` leaves row and arrows."""
+    marks = [*_gutter(view, small)]
+    block_y = Z.small_block if small else Z.block
+    if not small:
+        marks += [*_boundaries(axis), *_tokens(view, axis), *_query(view, axis)]
+        marks += [*_pins(view, axis), *_list(view, axis)]
+    marks += [*_row(view, axis, block_y)]
+    marks += [*_arrows(view, axis, Z.small_arrows if small else Z.arrows)]
+    if view.note:
+        marks.append(Mark("note", Z.left + 8, block_y + 26, _label("m s125", view.note)))
+    return tuple(marks)
+
+
+def _label(cls: str, text: str, layer: int = 2) -> Body:
+    return Body("", (Text(cls, 0, 0, text),), layer=layer)
+
+
+def _gutter(view: LaneView, small: bool) -> Iterator[Mark]:
+    height = Z.small_height if small else Z.height
+    yield Mark("gutter", 0, 0, Body("", (Rect("page", 0, 0, Z.left - 2, height - 6),), layer=3))
+    name = view.name if len(view.name) <= 3 else view.name[:2] + "…"
+    size = "s16" if len(name) == 1 else "s13"
+    badge = Body(
+        "badge",
+        (
+            Rect("", 0.5, 0.5, 25, 25, 6),
+            Text(f"mid {size} bold", 13, shapes.baseline(26, size), name),
+        ),
+        layer=3,
+        title=f"request {view.name}",
+    )
+    yield Mark("badge", 4, Z.small_block + 8 if small else 1, badge)
+    row = "row" if view.batch_row is None else f"row {view.batch_row}"
+    labels = [("row", row, Z.small_block + 25 if small else 114.5)] if view.cells else []
+    if not small and view.cells:
+        labels = [("pins", "h(n) in", 50), ("list", "list", 83.5), *labels]
+    for key, text, y in labels:
+        if key == "row" and small:
+            continue  # the badge stands there
+        yield Mark(f"label-{key}", 55, y, _label("end m s125", text, layer=3))
+
+
+def _boundaries(axis: Axis) -> Iterator[Mark]:
+    line = Body("boundary", (Path("", "M0 0V86"),), layer=0)
+    for column in range(axis.covering + 1):
+        yield Mark(f"edge{column}", axis.lefts[column], 0, line)
+
+
+def _tokens(view: LaneView, axis: Axis) -> Iterator[Mark]:
+    for position, status in enumerate(view.tokens):
+        label = str(position) if position % axis.every == 0 else ""
+        width = axis.token - 2 if axis.token >= 16 else axis.token
+        body = shapes.token(label, status, width, Z.token_height)
+        x = axis.at(position) + (1 if axis.token >= 16 else 0)
+        yield Mark(f"t{position}", x, Z.ruler, body)
+    end = axis.lefts[axis.covering] if axis.covering < axis.columns else axis.width
+    ahead, x = [], axis.at(len(view.tokens)) + axis.token / 2
+    while x < end - 4:
+        ahead.append(x)
+        x += axis.token * axis.every
+    yield Mark("later", 0, 14, shapes.dots(ahead, 0))
+
+
+def _query(view: LaneView, axis: Axis) -> Iterator[Mark]:
+    if view.query is None:
+        return
+    start, end = axis.at(view.query.start) + 2, axis.at(view.query.end) - 2
+    bracket = Path("bracket", f"M0 0v6H{n(end - start)}v-6")
+    yield Mark("query", start, 27, Body("", (bracket,), layer=1))
+    width = len(view.query.text) * 5.7
+    before = end + 8 + width > axis.width
+    x, cls = (start - 6, "end m s12 halo") if before else (end + 8, "m s12 halo")
+    yield Mark("query-text", x, 35, _label(cls, view.query.text))
+
+
+def _pins(view: LaneView, axis: Axis) -> Iterator[Mark]:
+    """Which block holds the state after n tokens; the weightiest role on top where two do."""
+    stacked: dict[int, list[BlockView]] = {}
+    seen: set[int] = set()
+    live_first = sorted(view.cells, key=lambda cell: (cell.role == "retired", cell.column))
+    for cell in live_first:
+        if cell.absorbed and not cell.holder and not cell.stale and cell.block not in seen:
+            seen.add(cell.block)
+            stacked.setdefault(cell.absorbed, []).append(cell)
+    for tokens, cells in stacked.items():
+        x = axis.at(tokens) - Z.pin_width / 2
+        for level, cell in enumerate(sorted(cells, key=_pin_order)[:2]):
+            body = shapes.pin(cell.block, cell.role, Z.pin_width, Z.pin_height)
+            yield Mark(f"pin{cell.block}", x, Z.pin + level * 15, body)
+        if len(cells) > 2:
+            more = _label("m s12 halo", f"+{len(cells) - 2}")
+            yield Mark(f"pins{tokens}", x + Z.pin_width + 2, Z.pin + 26, more)
+
+
+def _pin_order(cell: BlockView) -> tuple[int, int]:
+    order = ("cached", "running", "previous", "speculative", "retired", "free", "null")
+    return order.index(cell.role), cell.column
+
+
+def _list(view: LaneView, axis: Axis) -> Iterator[Mark]:
+    for column, block in enumerate(view.block_list):
+        x = axis.lefts[column] + 3
+        width = axis.lefts[column + 1] - axis.lefts[column] - 6
+        row_block = view.cells[column].block if column < len(view.cells) else None
+        yield Mark(f"list{column}", x, Z.list, _list_cell(block, row_block, width))
+
+
+def _list_cell(block: int, row_block: int | None, width: float) -> Body:
+    middle, y = width / 2, 11.8
+    if block == row_block:
+        text = str(block) if block else "∅"
+        parts: tuple[Primitive, ...] = (
+            Rect("", 0, 0, width, Z.list_height, 3),
+            Text("mid m s12", middle, y, text),
+        )
+        return Body("list", parts, block=block or None)
+    text = "∅ dropped" if not block else f"{block}, row {row_block}"
+    parts = (
+        Rect("hatched", 0, 0, width, Z.list_height, 3),
+        Rect("page", middle - 33, 1.5, 66, 12, 2),
+        Text("mid s12 semi", middle, 11.5, text),
+    )
+    return Body("list differs", parts, block=block or None)
+
+
+# --------------------------------------------------------------------------------------
+# Worker row
+# --------------------------------------------------------------------------------------
+
+
+def _row(view: LaneView, axis: Axis, y: float) -> Iterator[Mark]:
+    live = {cell.block for cell in view.cells if cell.role not in ("retired", "null")}
+    for cell in view.cells:
+        x = axis.lefts[cell.column] + 2
+        width = min(axis.lefts[cell.column + 1] - axis.lefts[cell.column] - 4, 184)
+        # A moved scratch block keeps its name, so that it slides; the place it left is another.
+        moved_away = cell.role in ("retired", "null") and cell.block in live
+        keeps = cell.block != 0 and not moved_away
+        name = f"b{cell.block}" if keeps else f"c{cell.column}"
+        yield Mark(name, x, y, block_body(cell, width, Z.block_height))
+        if cell.role == "running":  # a mark of its own, so that it slides when the column advances
+            outline = Rect("outline", 1.5, 1.5, width - 3, Z.block_height - 3, 5)
+            yield Mark("running", x, y, Body("running", (outline,), layer=2))
+
+
+@lru_cache(maxsize=4096)
+def block_body(cell: BlockView, width: float, height: float) -> Body:
+    """A block with its id, letter, ``h(n)`` and window, all but the id read from its bytes."""
+    if cell.role == "null":
+        parts = [Rect("b", 0.75, 0.75, width - 1.5, height - 1.5, 5)]
+        return Body(
+            "bk null",
+            (*parts, Text("mid s135 semi", width / 2, height / 2 + 4.7, "∅ 0")),
+            block=0,
+            title="the null block: nothing is kept here",
+        )
+    parts = shapes.block_frame(cell.role, width, height)
+    left = 12 if cell.role == "cached" else 8
+    line = height / 2 + 4.2 if cell.role == "speculative" else 19
+    if not cell.window:
+        line = height / 2 + 4.2
+    parts.append(Text("id", left, line, str(cell.block)))
+    letter = LETTER[cell.role]
+    if letter:
+        parts.append(Text("s12 semi", left + 8.6 * len(str(cell.block)) + 4.5, line, letter))
+    parts.append(Text("end s135 semi", width - 8, line, _state_text(cell)))
+    if cell.window:
+        parts.append(Text("win s12", left, 36, shapes.window_text(cell.window, cell.offset)))
+    title = f"block {cell.block}, {cell.role}"
+    bare = " bare" if cell.role == "running" else ""
+    cls = shapes.block_class(cell.role, cell.wrong) + bare
+    return Body(cls, tuple(parts), 1, cell.block, title)
+
+
+def _state_text(cell: BlockView) -> str:
+    if not cell.state:
+        return ""
+    if cell.holder:
+        return f"{cell.holder} has it" if len(cell.holder) <= 3 else "taken"
+    if cell.absorbed is None:
+        return "empty"
+    return f"old h({cell.absorbed})" if cell.stale else f"h({cell.absorbed})"
+
+
+# --------------------------------------------------------------------------------------
+# Copies
+# --------------------------------------------------------------------------------------
+
+
+def _arrows(view: LaneView, axis: Axis, y: float) -> Iterator[Mark]:
+    for copy in view.copies:
+        yield from _copy_arrows(copy, axis, y)
+        name = shapes.KIND_NAME[copy.kind]
+        width = 18 + 7 * len(name)
+        body = Body("move", tuple(shapes.pill(name, width, 18)), layer=3)
+        yield Mark("kind", 4, y + 3, body)
+        bias = f"bias = {copy.bias}" + (", in place" if copy.in_place else "")
+        yield Mark("bias", 12, y + 35, _label("move-text s125 semi", bias, layer=3))
+
+
+def _copy_arrows(copy: CopyView, axis: Axis, y: float) -> Iterator[Mark]:
+    conv, temporal = _arrow_ends(copy, axis)
+    for name, (x_from, x_to), depth, skipped in (
+        ("conv", conv, 12, copy.conv_skipped),
+        ("temporal", temporal, 29, copy.temporal_skipped),
+    ):
+        if name == "temporal" and copy.temporal_block == copy.dst_block and not skipped:
+            continue
+        text = f"{name} ✗ {skipped}" if skipped else name
+        parts = [
+            *shapes.under_arrow(x_from, x_to, y, depth, y),
+            Text("mid s12 semi wide-halo", (x_from + x_to) / 2, y + depth + 4.3, text),
+        ]
+        cls = "copy skipped" if skipped else "copy"
+        yield Mark(f"arrow-{name}", 0, 0, Body(cls, tuple(parts), layer=2, title=skipped))
+
+
+def _arrow_ends(copy: CopyView, axis: Axis) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Start and end of the conv and the temporal arrow; the temporal one runs outside."""
+    target = axis.center(copy.dst_col)
+    source, beyond = axis.center(copy.src_col), axis.center(copy.temporal_col)
+    if copy.src_col == copy.dst_col:
+        end = max(target - 36, 104)
+        return (target + 25, max(target - 25, end + 11)), (beyond, end)
+    side = 1 if source > target else -1
+    if copy.temporal_col == copy.src_col:  # both from one block: nest them
+        return (source - side * 10, target + side * 12), (source + side * 4, target - side * 6)
+    same_side = (beyond > target) == (source > target)
+    conv = (source - side * 4, target + side * (12 if same_side else 19))
+    reach = -12 if same_side else 19
+    end = target + (reach if beyond > target else -reach)
+    return conv, (beyond, max(end, 96))

@@ -1,0 +1,333 @@
+"""A whole run as the browser component takes it: every picture as differences between phases.
+
+The same token, block or arrow occurs in many phases, so bodies are kept once and frames name
+them by number; a channel (one lane, one state stage, one panel) lists only what changed from
+phase to phase, and channels that never differ are kept once. Texts are shared the same way.
+A run of 200 steps stays within a few megabytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mambaviz.trace import INVARIANTS, PHASES, Step, Trace
+from mambaviz.viz import changes, lanes, legend, shapes, state_stage, tables
+from mambaviz.viz.changes import Scales
+from mambaviz.viz.lanes import Axis
+from mambaviz.viz.scene import Body, Mark, Primitive, body_json, primitive_json, short
+from mambaviz.viz.theme import CHANGES, EASING, LANES, MOTION, STATE
+from mambaviz.viz.views import Frame, frames, group_of, layers_of, num_groups
+from mambaviz.viz.words import Words, boundary_reached, words
+
+Json = Any
+
+
+@dataclass(frozen=True)
+class StagePayload:
+    """A run for the stage: ``run`` tells one from another, ``text`` is JSON."""
+
+    run: str
+    text: str
+
+
+def stage_payload(trace: Trace) -> StagePayload:
+    """Everything the stage shows of a run. Takes a while for long runs: keep it per trace."""
+    data = _Packer(trace).pack()
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return StagePayload(f"{trace.scenario_hash}:{trace.backend}", text)
+
+
+class _Table:
+    """Values kept once, named by number."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Hashable, int] = {}
+        self.values: list[Json] = []
+
+    def number(self, key: Hashable, value: Json) -> int:
+        found = self.numbers.get(key)
+        if found is None:
+            found = self.numbers[key] = len(self.values)
+            self.values.append(value)
+        return found
+
+
+class _Channel:
+    """One picture through the run: what changes at which frame."""
+
+    def __init__(self, bodies: _Table, names: _Table) -> None:
+        self.bodies, self.names = bodies, names
+        self.now: dict[str, list[Json]] = {}
+        self.last: tuple[Mark, ...] | None = None
+        self.changes: dict[int, list[Json]] = {}
+
+    def add(self, frame: int, marks: tuple[Mark, ...]) -> None:
+        if marks is self.last:
+            return
+        self.last = marks
+        after = {mark.name: self._entry(mark) for mark in marks}
+        gone = [self.names.number(name, name) for name in self.now if name not in after]
+        put = [
+            [self.names.number(name, name), *entry]
+            for name, entry in after.items()
+            if self.now.get(name) != entry
+        ]
+        if gone or put:
+            self.changes[frame] = [gone, put]
+        self.now = after
+
+    def _entry(self, mark: Mark) -> list[Json]:
+        entry = [_body_number(self.bodies, mark.body), short(mark.x), short(mark.y)]
+        return entry if mark.origin is None else [*entry, *(short(at) for at in mark.origin)]
+
+
+def _body_number(bodies: _Table, body: Body) -> int:
+    return bodies.numbers[body] if body in bodies.numbers else bodies.number(body, body_json(body))
+
+
+class _Packer:
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.requests = [plan.id for plan in trace.scenario.requests]
+        self.layers = sorted({spec.layer for spec in trace.states})
+        self.groups = list(range(num_groups(trace)))
+        self.axes: list[Axis] = [lanes.axis_of(trace, group) for group in self.groups]
+        self.scales: Scales = changes.scales_of(trace)
+        self.bodies, self.names, self.texts = _Table(), _Table(), _Table()
+        self.channels: dict[str, _Channel] = {}
+        self.panels: dict[str, dict[int, int]] = {}
+        self.last_panel: dict[str, int] = {}
+
+    def pack(self) -> Json:
+        steps = []
+        for frame in frames(self.trace):
+            self._frame(frame)
+            if frame.phase_index == len(PHASES) - 1:
+                steps.append(self._step(frame.step))
+        distinct = _Table()
+        channels = {
+            name: distinct.number(json.dumps(channel.changes), channel.changes)
+            for name, channel in self.channels.items()
+        }
+        panels = {
+            name: distinct.number(json.dumps(found), found) for name, found in self.panels.items()
+        }
+        return {
+            "run": self.trace.scenario_hash,
+            "phases": PHASES,
+            "requests": self.requests,
+            "layers": [[layer, group_of(self.trace, layer)] for layer in self.layers],
+            "groups": [self._group(group) for group in self.groups],
+            "sizes": self._sizes(),
+            "motion": {**MOTION, "easing": EASING},
+            "signs": {event: _parts(shapes.event_sign(event)) for event in shapes.EVENTS},
+            "events": shapes.EVENTS,
+            "invariants": INVARIANTS,
+            "legend": _legend(),
+            "steps": steps,
+            "names": self.names.values,
+            "bodies": self.bodies.values,
+            "texts": self.texts.values,
+            "timelines": distinct.values,
+            "channels": channels,
+            "panels": panels,
+        }
+
+    def _sizes(self) -> Json:
+        return {
+            "lanes": [LANES.width, LANES.heading, LANES.height, LANES.small_height, LANES.left],
+            "state": [STATE.width, STATE.height],
+            "changes": [CHANGES.pitch, CHANGES.height],
+        }
+
+    def _group(self, group: int) -> Json:
+        axis = self.axes[group]
+        heading = [
+            [_body_number(self.bodies, mark.body), short(mark.x), short(mark.y)]
+            for mark in lanes.heading(axis)
+        ]
+        name = "attention" if not layers_of(self.trace, group) else f"group {group}"
+        return {
+            "name": name,
+            "width": short(axis.width),
+            "lefts": [short(left) for left in axis.lefts],
+            "heading": heading,
+        }
+
+    # ------------------------------------------------------------------ per frame
+
+    def _channel(self, name: str) -> _Channel:
+        if name not in self.channels:
+            self.channels[name] = _Channel(self.bodies, self.names)
+        return self.channels[name]
+
+    def _panel(self, name: str, frame: Frame, key: Hashable, value: Json) -> None:
+        """``value`` is shown from this frame on; JSON of equal ``key`` is kept once."""
+        number = self.texts.number((name.split(":")[0], key), value)
+        if self.last_panel.get(name) != number:
+            self.panels.setdefault(name, {})[frame.index] = number
+            self.last_panel[name] = number
+
+    def _frame(self, frame: Frame) -> None:
+        for group in self.groups:
+            self._lanes(frame, group)
+        for layer in self.layers:
+            for index, request in enumerate(self.requests):
+                stage = state_stage.state(frame.state(request, layer))
+                self._channel(f"state:{index}:{layer}").add(frame.index, stage)
+            self._changes(frame, layer)
+        self._texts(frame)
+
+    def _lanes(self, frame: Frame, group: int) -> None:
+        axis = self.axes[group]
+        for layer in layers_of(self.trace, group) or [None]:
+            for index, request in enumerate(self.requests):
+                view = frame.lane(request, group, layer)
+                for small in (False, True) if len(self.requests) > 2 else (False,):
+                    name = f"lane:{group}:{layer}:{index}:{'small' if small else 'full'}"
+                    self._channel(name).add(frame.index, lanes.lane(view, axis, small))
+
+    def _changes(self, frame: Frame, layer: int) -> None:
+        marks, width = changes.changes(frame.changes(layer), self.trace, self.scales)
+        self._channel(f"changes:{layer}").add(frame.index, marks)
+        self._panel(f"width:{layer}", frame, short(width), short(width))
+
+    def _texts(self, frame: Frame) -> None:
+        for layer in self.layers:
+            for index, request in enumerate(self.requests):
+                told = words(frame, request, layer)
+                self._panel(f"words:{index}:{layer}", frame, told, _words_json(told))
+        reasons = tables.why(frame)
+        self._panel("why", frame, reasons, _why_json(reasons))
+        for group in self.groups:
+            if layers_of(self.trace, group):
+                found = tables.metadata(frame, group)
+                self._panel(f"metadata:{group}", frame, found, _metadata_json(found))
+        pool = pool_text(frame)
+        self._panel("pool", frame, pool, pool)
+
+    # ------------------------------------------------------------------ per step
+
+    def _step(self, step: Step) -> Json:
+        return {
+            "title": step_title(step),
+            "events": [phase_events(self.trace, step, index) for index in range(len(PHASES))],
+            "lamps": tables.lamp_texts(step),
+            "findings": [
+                [
+                    found.invariant,
+                    found.phase,
+                    found.text,
+                    found.place,
+                    self.requests.index(found.request) if found.request in self.requests else None,
+                    found.layer,
+                    found.block,
+                ]
+                for found in tables.findings(step)
+            ],
+        }
+
+
+def _words_json(told: Words) -> Json:
+    return [told.headline, [[span.text, span.role] for span in told.sentence]]
+
+
+def _why_json(why: tables.Why) -> Json:
+    rows = [[row.name, row.how, row.values, row.key, row.rule] for row in why.rows]
+    return {
+        "title": why.title,
+        "requests": why.requests,
+        "rows": rows,
+        "formulas": why.formulas,
+        "reasons": why.reasons,
+    }
+
+
+def _metadata_json(found: tables.MetadataTable) -> Json:
+    rows = [
+        [
+            row.name,
+            [[cell.text, cell.block, cell.role] for cell in row.cells],
+            row.kind,
+            row.changed,
+            row.meaning,
+        ]
+        for row in found.rows
+    ]
+    return {"note": found.note, "rows": rows, "empty": found.empty}
+
+
+def _parts(parts: Sequence[Primitive]) -> Json:
+    return [primitive_json(part) for part in parts]
+
+
+# --------------------------------------------------------------------------------------
+# What a step is called and what happened in it
+# --------------------------------------------------------------------------------------
+
+
+def step_title(step: Step) -> str:
+    """``prefill``, ``prefill tail``, ``decode, finish``: what a glance at the overview needs."""
+    if step.stuck:
+        return "stuck"
+    if not step.order:
+        return "idle"
+    found = {running.row_class for running in step.requests.values()}
+    tail = any(
+        running.row_class == "prefill" and running.num_computed
+        for running in step.requests.values()
+    )
+    parts = []
+    if "prefill" in found:
+        parts.append("prefill tail" if tail and found == {"prefill"} else "prefill")
+    if "decode" in found:
+        parts.append("decode")
+    if "short extend" in found:
+        parts.append("extend")
+    if step.preempted:
+        parts.append("preempt")
+    if step.finished_after:
+        parts.append("finish")
+    return ", ".join(parts)
+
+
+def phase_events(trace: Trace, step: Step, phase: int) -> list[str]:
+    """Events of one phase, a copy once for each request it was made for."""
+    found = step.phases[phase]
+    name = found.name
+    events = []
+    if name == "schedule":
+        events += ["preempted"] * len(step.preempted)
+        events += ["hit" for r in step.requests.values() if r.event != "running" and r.num_computed]
+    if name == "accept":
+        events += [
+            "boundary" for request in step.batch_order if boundary_reached(trace, step, request)
+        ][:1]
+    requests = []
+    for copy in found.copies:
+        if (copy.request, copy.kind) not in requests and copy.skipped is None:
+            requests.append((copy.request, copy.kind))
+    events += [kind for _, kind in requests]
+    if any(PHASES.index(violation.phase) == phase for violation in step.violations):
+        events.append("wrong")
+    return events
+
+
+def pool_text(frame: Frame) -> str:
+    """Where the pool's blocks are, in words that add up."""
+    free = frame.tables.free_queue
+    cached = sum(block in frame.tables.registered for block in free)
+    total = frame.trace.scenario.engine.num_blocks - 1
+    owned = total - len(free)
+    return f"pool: {len(free) - cached} free + {owned} owned + {cached} cached, unowned = {total}"
+
+
+def _legend() -> Json:
+    """Drawn signs and what they stand for; None is a dividing line."""
+    return [
+        None if item is None else [short(item.width), body_json(item.body), item.text]
+        for item in legend.items()
+    ]

@@ -1,0 +1,254 @@
+"""Every colour, size and font of the project, for both themes.
+
+Nothing else in the project holds a colour: style sheets use the CSS variables made here, the
+plotly figures and Streamlit's own theme take the same values. Hues are Okabe and Ito's, lines
+darkened in the light theme so that outlines reach a contrast of 3:1; texts reach 4.5:1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from mambaviz.trace import Role
+
+ThemeName = Literal["light", "dark"]
+
+
+@dataclass(frozen=True)
+class Ink:
+    """The colours of one role: its line, what fills it, and text on that fill."""
+
+    line: str
+    fill: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Palette:
+    """All colours of one theme. Field names become CSS variables (``--cached-fill``)."""
+
+    background: str
+    panel: str
+    sunken: str
+    line: str
+    strong: str
+    text: str
+    muted: str
+    faint: str
+    cached: Ink
+    running: Ink
+    speculative: Ink
+    null: Ink
+    retired: Ink
+    free: Ink
+    move: Ink  # copies, bias, changed cells, selection, now
+    wrong: Ink  # a broken invariant, wrong bytes, a copy stopped by a guard
+    on_move: str
+    ok: str
+    hatch: str
+    token_prompt: str
+    token_generated: str
+    token_line: str
+    positive: str
+    negative: str
+    middle: str  # a heat value of zero
+
+    def variables(self) -> Iterator[tuple[str, str]]:
+        """CSS variable names, without the dashes in front, and their values."""
+        for field in fields(self):
+            name, value = field.name.replace("_", "-"), getattr(self, field.name)
+            if isinstance(value, Ink):
+                yield name, value.line
+                yield f"{name}-fill", value.fill
+                yield f"{name}-text", value.text
+            else:
+                yield name, value
+
+
+LIGHT = Palette(
+    background="#FFFFFF",
+    panel="#F6F8FA",
+    sunken="#EDF1F5",
+    line="#D5DBE3",
+    strong="#7C8796",
+    text="#18212C",
+    muted="#4E5A69",
+    faint="#66717F",
+    cached=Ink("#008A64", "#CFEDE1", "#00533C"),
+    running=Ink("#B87400", "#FFE7B8", "#5C3900"),
+    speculative=Ink("#A9578A", "#F8E8F1", "#6A2750"),
+    null=Ink("#8490A0", "#F1F3F6", "#5A6675"),
+    retired=Ink("#8691A0", "#F3F5F7", "#596473"),
+    free=Ink("#8490A0", "none", "#66717F"),
+    move=Ink("#0072B2", "#E2F0F9", "#005C90"),
+    wrong=Ink("#D55E00", "#FDEBDD", "#A84400"),
+    on_move="#FFFFFF",
+    ok="#00805D",
+    hatch="#B4BCC7",
+    token_prompt="#DCE2E9",
+    token_generated="#FFFFFF",
+    token_line="#8A95A4",
+    positive="#8A5A2B",
+    negative="#3F6796",
+    middle="#F7F7F5",
+)
+
+DARK = Palette(
+    background="#0E1117",
+    panel="#161B24",
+    sunken="#1F2631",
+    line="#303947",
+    strong="#76839A",
+    text="#EEF2F7",
+    muted="#B3BECC",
+    faint="#97A3B3",
+    cached=Ink("#2DBE93", "#0C382B", "#9BE8CE"),
+    running=Ink("#E69F00", "#473306", "#FFDC94"),
+    speculative=Ink("#DB8DBB", "#3B2032", "#F5C5DF"),
+    null=Ink("#6A7688", "#1A202A", "#A5B0BF"),
+    retired=Ink("#657184", "#1B212B", "#A5B0BF"),
+    free=Ink("#6A7688", "none", "#97A3B3"),
+    move=Ink("#56B4E9", "#10303F", "#8FD0F5"),
+    wrong=Ink("#FF8A47", "#43230F", "#FFB38A"),
+    on_move="#06202E",
+    ok="#2DBE93",
+    hatch="#566273",
+    token_prompt="#3A4453",
+    token_generated="#11161E",
+    token_line="#7B8799",
+    positive="#D9A066",
+    negative="#7FA8DC",
+    middle="#1B212A",
+)
+
+THEMES: dict[ThemeName, Palette] = {"light": LIGHT, "dark": DARK}
+
+# The letter that stands beside a role's colour: never colour alone.
+LETTER: dict[Role, str] = {
+    "null": "∅",
+    "cached": "C",
+    "running": "R",
+    "previous": "r",
+    "speculative": "S",
+    "retired": "",
+    "free": "",
+}
+
+# A standalone SVG has no page to inherit a font from.
+SANS = (
+    '"Source Sans","Source Sans 3","Source Sans Pro",system-ui,-apple-system,"Segoe UI",'
+    'Roboto,"Helvetica Neue",Arial,sans-serif'
+)
+MONO = '"Source Code Pro",ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",monospace'
+
+# Type: size and line in pixels.
+TYPE: dict[str, tuple[float, float]] = {
+    "headline": (20, 26),
+    "sentence": (14.5, 20),
+    "title": (14, 18),
+    "body": (13, 16),
+    "second": (12.5, 16),
+    "small": (12, 16),
+}
+
+# Motion, in milliseconds at speed 1.
+MOTION: dict[str, int] = {
+    "fade": 120,  # what changed, in a phase without a copy
+    "draw": 200,  # a copy's arrow
+    "slide": 400,  # rows and bars along the ribbons
+    "frame": 150,  # around the changed cells
+    "column": 300,  # the running column and moved scratch
+    "rest": 600,  # before the next phase while playing
+}
+EASING = "cubic-bezier(.2,0,0,1)"
+
+
+@dataclass(frozen=True)
+class LaneSizes:
+    """Tokens and blocks, in pixels: a ruler, pins, the list, the worker row, arrows below."""
+
+    left: float = 62  # where column 0 begins; labels stand before it
+    column: float = 92  # never narrower: a block has to be readable
+    token: float = 23
+    width: float = 614  # of the panel's picture; longer runs scroll
+    heading: float = 16
+    ruler: float = 3  # y of the tokens inside a lane
+    token_height: float = 22
+    pin: float = 39
+    pin_width: float = 21
+    pin_height: float = 14
+    list: float = 72
+    list_height: float = 15
+    block: float = 89
+    block_height: float = 43
+    arrows: float = 134  # y where arrows leave the row
+    height: float = 177
+    small_block: float = 6  # the same in the lane of a request that is not selected
+    small_arrows: float = 51
+    small_height: float = 88
+
+
+@dataclass(frozen=True)
+class StateSizes:
+    """The state of one request and layer, in pixels: two conv strips above temporal bars."""
+
+    width: float = 518
+    height: float = 358
+    left: float = 98  # where row 0 and token 0 begin
+    strips: float = 295  # width of all conv rows together
+    cell: float = 59  # a conv row is never wider
+    cell_height: float = 32
+    first: float = 20  # y of the upper strip
+    second: float = 98  # y of the lower one
+    right: float = 407  # x of the notes beside the strips
+    split: float = 142
+    bars: float = 172  # y of the first temporal bar
+    bars_height: float = 180
+    bar_cell: float = 18
+    bar_height: float = 24
+    most_cells: int = 13  # more tokens than this fold into one cell in front
+
+
+@dataclass(frozen=True)
+class ChangeSizes:
+    """Contents before and after, in pixels: conv above temporal, blocks side by side."""
+
+    height: float = 190
+    left: float = 45  # of the first grid; row labels stand before it
+    after: float = 96  # from the grid before to the grid after
+    pitch: float = 195  # from block to block
+    conv: float = 42  # y of the conv grid
+    conv_room: float = 75
+    temporal: float = 127
+    room: float = 60  # width of a grid, and height of the temporal one
+    cell: float = 15  # never larger
+    most: int = 12  # rows and columns that are drawn; larger tensors show their first ones
+
+
+LANES = LaneSizes()
+STATE = StateSizes()
+CHANGES = ChangeSizes()
+
+
+def css(selector: str) -> str:
+    """Style rules that set every token on ``selector``; ``data-theme="dark"`` picks the dark ones."""
+    light = _declarations(LIGHT) + _constants()
+    return f"{selector}{{{light}}}\n{selector}[data-theme=dark]{{{_declarations(DARK)}}}"
+
+
+def css_of(selector: str, theme: ThemeName) -> str:
+    """The same for one theme, as a standalone picture needs it."""
+    return f"{selector}{{{_declarations(THEMES[theme])}{_constants()}}}"
+
+
+def _declarations(palette: Palette) -> str:
+    return "".join(f"--{name}:{value};" for name, value in palette.variables())
+
+
+def _constants() -> str:
+    type_ = "".join(
+        f"--{name}-size:{size}px;--{name}-line:{line}px;" for name, (size, line) in TYPE.items()
+    )
+    return f"{type_}--mono:{MONO};--easing:{EASING};"
