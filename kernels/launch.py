@@ -65,6 +65,19 @@ def one_launch_at_a_time(kernel: Any) -> Any:
     return InterpretedKernel(kernel) if BACKEND == "interpreter" else kernel
 
 
+def device_function(function: Callable[..., Any]) -> Any:
+    """Decorator for a function that Triton kernels call, in place of ``@triton.jit``.
+
+    Interpreted, a kernel is ordinary Python by the time it calls one, and so may the function be:
+    through Triton each call would patch the whole language anew, a millisecond or more.
+    """
+    if BACKEND == "interpreter":
+        return function
+    import triton  # not there in the back end ``reference``, which has no kernels either
+
+    return triton.jit(function)
+
+
 def require_cpu(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """ValueError for a tensor that lives elsewhere: its address means nothing to the CPU."""
     for arg in (*args, *kwargs.values()):

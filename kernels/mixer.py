@@ -36,13 +36,12 @@ Tiles are powers of two, as Triton wants them; a mask cuts off what the layer do
 import triton
 import triton.language as tl
 
-from kernels.copy_block import is_live_block, load_block_id
-from kernels.launch import one_launch_at_a_time
+from kernels.launch import device_function, one_launch_at_a_time
 
 # ---------------------------------------------------------------------------------- cache numbers
 
 
-@triton.jit
+@device_function
 def load_float(pointers, mask):
     """Cache numbers as float32; 0 where masked out.
 
@@ -57,7 +56,7 @@ def load_float(pointers, mask):
         return value.to(tl.float32)
 
 
-@triton.jit
+@device_function
 def store_float(pointers, value, mask):
     """Round float32 to the cache's type, to nearest and halves to even, and store it."""
     if pointers.dtype.element_ty == tl.bfloat16:
@@ -73,7 +72,7 @@ def store_float(pointers, value, mask):
 # ----------------------------------------------------------------------------- metadata of one row
 
 
-@triton.jit
+@device_function
 def load_query(query_start_loc, row, num_tokens):
     """First token and length of a row's query; without offsets every row is one token."""
     if query_start_loc is None:
@@ -86,7 +85,7 @@ def load_query(query_start_loc, row, num_tokens):
     return start, tl.where(start >= 0, length, 0)
 
 
-@triton.jit
+@device_function
 def load_column(columns, row):
     """A row's column of the block table; without columns, 0."""
     if columns is None:
@@ -95,7 +94,7 @@ def load_column(columns, row):
         return tl.load(columns + row)
 
 
-@triton.jit
+@device_function
 def load_offset(num_accepted_tokens, row):
     """How many tokens past its first one the state to be read lies; without counts, 0."""
     if num_accepted_tokens is None:
@@ -104,59 +103,70 @@ def load_offset(num_accepted_tokens, row):
         return tl.load(num_accepted_tokens + row) - 1
 
 
-@triton.jit
+@device_function
 def load_live_block(table_row, column, num_columns, num_blocks):
     """The block in a column, in 64 bits; 0 if there is none that may be read or written."""
-    block = load_block_id(table_row, column, num_columns)
-    return tl.where(is_live_block(block, num_blocks), block, 0)
+    inside = (column >= 0) & (column < num_columns)
+    block = tl.load(table_row + column, mask=inside, other=0).to(tl.int64)
+    return tl.where((block > 0) & (block < num_blocks), block, 0)
 
 
 # ------------------------------------------------------------------------------ causal convolution
 
 
-@triton.jit
+@device_function
 def load_inputs(
-    index, old_rows, num_old, x, length, channel, stride_row, stride_channel,
+    index, channel, old_rows, num_old, x, length, stride_row, stride_channel,
     DIM: tl.constexpr, HISTORY: tl.constexpr,
 ):  # fmt: skip
-    """Conv inputs number ``index`` of a query, float32 [indices, channels].
+    """Conv inputs number ``index`` of a query, float32; index and channel are tiles to broadcast.
 
     The inputs of a query are the ``HISTORY`` = K - 1 rows of the window, oldest first, and then
     the query's own tokens. ``old_rows`` points at the window's first row, of which ``num_old``
     exist (a prefill without initial state has none: zeros), ``x`` at the query's first token.
     """
-    is_channel = (channel < DIM)[None, :]
-    is_old = (index < HISTORY)[:, None]
-    token = index - HISTORY
-    old = load_float(
-        old_rows + index[:, None] * stride_row + channel[None, :] * stride_channel,
-        is_old & (index < num_old)[:, None] & is_channel,
-    )
-    new = tl.load(
-        x + token[:, None] * DIM + channel[None, :],
-        mask=(token >= 0)[:, None] & (token < length)[:, None] & is_channel,
-        other=0,
-    )
-    return tl.where(is_old, old, new)
-
-
-@triton.jit
-def convolve(
-    token, old_rows, num_old, x, length, channel, stride_row, stride_channel, weight, bias,
-    DIM: tl.constexpr, K: tl.constexpr,
-):  # fmt: skip
-    """u of a query's tokens number ``token``, float32 [tokens, channels]."""
     is_channel = channel < DIM
-    total = tl.load(bias + channel, mask=is_channel, other=0)[None, :]
-    for tap in tl.static_range(K):
-        # The last tap meets the token itself, which is input number token + K - 1.
-        inputs = load_inputs(
-            token + tap, old_rows, num_old, x, length, channel, stride_row, stride_channel,
-            DIM, K - 1,
-        )  # fmt: skip
-        taps = tl.load(weight + channel * K + tap, mask=is_channel, other=0)
-        total = total + inputs * taps[None, :]
-    return total / (1 + tl.exp(-total))  # silu
+    old = load_float(
+        old_rows + index * stride_row + channel * stride_channel, (index < num_old) & is_channel
+    )
+    token = index - HISTORY
+    is_token = (token >= 0) & (token < length)
+    new = tl.load(x + token * DIM + channel, mask=is_token & is_channel, other=0)
+    return tl.where(token < 0, old, new)
+
+
+@device_function
+def convolve(
+    first, output, old_rows, num_old, x, length, stride_row, stride_channel, weight, bias,
+    DIM: tl.constexpr, K: tl.constexpr,
+    TOKEN_TILE: tl.constexpr, TAP_TILE: tl.constexpr, DIM_TILE: tl.constexpr,
+):  # fmt: skip
+    """u of the query's tokens number ``first ..``, stored at ``output``, its first token's u."""
+    token = first + tl.arange(0, TOKEN_TILE)
+    tap = tl.arange(0, TAP_TILE)[None, :, None]
+    channel = tl.arange(0, DIM_TILE)[None, None, :]
+    # The last tap meets the token itself, which is input number token + K - 1.
+    inputs = load_inputs(
+        token[:, None, None] + tap, channel, old_rows, num_old, x, length,
+        stride_row, stride_channel, DIM, K - 1,
+    )  # [tokens, taps, channels]  # fmt: skip
+    is_tap = (tap < K) & (channel < DIM)
+    taps = tl.load(weight + channel * K + tap, mask=is_tap, other=0)  # [1, taps, channels]
+    channel = tl.arange(0, DIM_TILE)[None, :]
+    biases = tl.load(bias + channel, mask=channel < DIM, other=0)  # [1, channels]
+    total = tl.sum(inputs * taps, axis=1) + biases  # [tokens, channels]
+    u = total / (1 + tl.exp(-total))  # silu
+    token = token[:, None]
+    tl.store(output + token * DIM + channel, u, mask=(token < length) & (channel < DIM))
+
+
+@device_function
+def store_rows(
+    rows, num_rows, block, row, channel, stride_row, stride_channel, DIM: tl.constexpr
+):  # fmt: skip
+    """The first ``num_rows`` of ``rows`` [rows, channels] into a conv state's block."""
+    pointers = block + row * stride_row + channel * stride_channel
+    store_float(pointers, rows, (row < num_rows) & (channel < DIM))
 
 
 @one_launch_at_a_time
@@ -183,6 +193,7 @@ def causal_conv1d_decode_kernel(
     K: tl.constexpr,
     STATE_LEN: tl.constexpr,
     TOKEN_TILE: tl.constexpr,
+    TAP_TILE: tl.constexpr,
     ROW_TILE: tl.constexpr,
     DIM_TILE: tl.constexpr,
 ):
@@ -209,40 +220,28 @@ def causal_conv1d_decode_kernel(
     table_row = state_indices + row.to(tl.int64) * stride_indices
     source = load_live_block(table_row, load_column(read_columns, row), num_columns, num_blocks)
     if (length > 0) & (source > 0):
-        channel = tl.arange(0, DIM_TILE)
-        token = tl.arange(0, TOKEN_TILE)
-        is_channel = (channel < DIM)[None, :]
-        query = x + start.to(tl.int64) * DIM
-        # An offset that is none leaves no row to read: better zeros than another block's rows.
-        num_old = tl.where(offset >= 0, STATE_LEN - offset, 0)
+        query = start.to(tl.int64) * DIM
         old_rows = conv_state + source * stride_block + offset * stride_row
-
-        u = convolve(
-            token, old_rows, num_old, query, length, channel, stride_row, stride_channel,
-            weight, bias, DIM, K,
+        # A count that is none leaves no row to read: better zeros than another block's rows.
+        num_old = tl.where(offset >= 0, tl.minimum(STATE_LEN - offset, K - 1), 0)
+        convolve(
+            0, output + query, old_rows, num_old, x + query, length, stride_row, stride_channel,
+            weight, bias, DIM, K, TOKEN_TILE, TAP_TILE, DIM_TILE,
         )  # fmt: skip
-        tl.store(
-            output + start.to(tl.int64) * DIM + token[:, None] * DIM + channel[None, :],
-            u,
-            mask=(token < length)[:, None] & is_channel,
-        )
 
-        new_row = tl.arange(0, ROW_TILE)
+        new_row = tl.arange(0, ROW_TILE)[:, None]
+        channel = tl.arange(0, DIM_TILE)[None, :]
         rows = load_inputs(
-            new_row + 1, old_rows, num_old, query, length, channel, stride_row, stride_channel,
-            DIM, K - 1,
+            new_row + 1, channel, old_rows, num_old, x + query, length,
+            stride_row, stride_channel, DIM, K - 1,
         )  # fmt: skip
         tl.debug_barrier()  # all is read; from here on it may be overwritten
         column = load_column(write_columns, row)
         target = load_live_block(table_row, column, num_columns, num_blocks)
-        store_float(
-            conv_state
-            + target * stride_block
-            + new_row[:, None] * stride_row
-            + channel[None, :] * stride_channel,
-            rows,
-            (target > 0) & (new_row < K - 2 + length)[:, None] & is_channel,
-        )
+        store_rows(
+            rows, tl.where(target > 0, K - 2 + length, 0), conv_state + target * stride_block,
+            new_row, channel, stride_row, stride_channel, DIM,
+        )  # fmt: skip
 
 
 @one_launch_at_a_time
@@ -274,6 +273,7 @@ def causal_conv1d_prefill_kernel(
     DIM: tl.constexpr,
     K: tl.constexpr,
     TOKEN_TILE: tl.constexpr,
+    TAP_TILE: tl.constexpr,
     ROW_TILE: tl.constexpr,
     DIM_TILE: tl.constexpr,
 ):
@@ -302,27 +302,20 @@ def causal_conv1d_prefill_kernel(
         if read_columns is not None:
             is_live = is_live | (has_initial == 0)  # a fresh row of all mode reads no slot
         if is_live & (length > 0) & (tile >= 0):
-            channel = tl.arange(0, DIM_TILE)
-            token = tile * TOKEN_TILE + tl.arange(0, TOKEN_TILE)
-            is_channel = (channel < DIM)[None, :]
-            query = x + start.to(tl.int64) * DIM
-            num_old = tl.where(has_initial, K - 1, 0)
+            query = start.to(tl.int64) * DIM
             old_rows = conv_state + source * stride_block
-
-            u = convolve(
-                token, old_rows, num_old, query, length, channel, stride_row, stride_channel,
-                weight, bias, DIM, K,
+            num_old = tl.where(has_initial, K - 1, 0)
+            convolve(
+                tile * TOKEN_TILE, output + query, old_rows, num_old, x + query, length,
+                stride_row, stride_channel, weight, bias,
+                DIM, K, TOKEN_TILE, TAP_TILE, DIM_TILE,
             )  # fmt: skip
-            tl.store(
-                output + start.to(tl.int64) * DIM + token[:, None] * DIM + channel[None, :],
-                u,
-                mask=(token < length)[:, None] & is_channel,
-            )
 
             # All windows are written by the program that reads the initial one: programs are not
             # ordered, and the initial window's block may be written again.
             if tile == 0:
-                new_row = tl.arange(0, ROW_TILE)
+                new_row = tl.arange(0, ROW_TILE)[:, None]
+                channel = tl.arange(0, DIM_TILE)[None, :]
                 computed = load_column(num_computed_tokens, prefill)
                 first = load_column(first_columns, prefill)
                 last = load_column(last_columns, prefill)
@@ -332,85 +325,45 @@ def causal_conv1d_prefill_kernel(
                     column = last - back
                     absorbed = tl.where(back == 0, length, (column + 1) * block_size - computed)
                     rows = load_inputs(
-                        absorbed + new_row, old_rows, num_old, query, length, channel,
+                        absorbed + new_row, channel, old_rows, num_old, x + query, length,
                         stride_row, stride_channel, DIM, K - 1,
                     )  # fmt: skip
                     tl.debug_barrier()  # all is read; from here on it may be overwritten
                     target = load_live_block(table_row, column, num_columns, num_blocks)
-                    store_float(
-                        conv_state
-                        + target * stride_block
-                        + new_row[:, None] * stride_row
-                        + channel[None, :] * stride_channel,
-                        rows,
-                        (target > 0) & (new_row < K - 1)[:, None] & is_channel,
-                    )
+                    store_rows(
+                        rows, tl.where(target > 0, K - 1, 0), conv_state + target * stride_block,
+                        new_row, channel, stride_row, stride_channel, DIM,
+                    )  # fmt: skip
 
 
 # ----------------------------------------------------------------------- selective state recurrence
 
 
-@triton.jit
-def load_per_head(values, row, H: tl.constexpr, HEAD_TILE: tl.constexpr):
-    """Row ``row`` of a float32 tensor [rows, H]: [H]."""
-    head = tl.arange(0, HEAD_TILE)
-    return tl.load(values + row * H + head, mask=head < H, other=0)
-
-
-@triton.jit
-def load_head_rows(
-    values, row, H: tl.constexpr, WIDTH: tl.constexpr,
-    HEAD_TILE: tl.constexpr, WIDTH_TILE: tl.constexpr,
-):  # fmt: skip
-    """Row ``row`` of a float32 tensor [rows, H, WIDTH]: [H, WIDTH]."""
-    head = tl.arange(0, HEAD_TILE)[:, None]
-    i = tl.arange(0, WIDTH_TILE)[None, :]
-    return tl.load(values + (row * H + head) * WIDTH + i, mask=(head < H) & (i < WIDTH), other=0)
-
-
-@triton.jit
-def store_output(
-    output, token, y, H: tl.constexpr, P: tl.constexpr,
-    HEAD_TILE: tl.constexpr, CHANNEL_TILE: tl.constexpr,
-):  # fmt: skip
-    """y [H, P] of one token."""
-    head = tl.arange(0, HEAD_TILE)[:, None]
-    channel = tl.arange(0, CHANNEL_TILE)[None, :]
-    tl.store(output + (token * H + head) * P + channel, y, mask=(head < H) & (channel < P))
-
-
-@triton.jit
+@device_function
 def absorb_token(
-    h, token, x, skip, dt, B, C, A, D, output, H: tl.constexpr, P: tl.constexpr, N: tl.constexpr,
-    HEAD_TILE: tl.constexpr, CHANNEL_TILE: tl.constexpr, STATE_TILE: tl.constexpr,
-):  # fmt: skip
-    """One step of the recurrence: stores y of ``token``, returns h [H, P, N] after it."""
-    dt_t = load_per_head(dt, token, H, HEAD_TILE)  # [H]
-    x_t = load_head_rows(x, token, H, P, HEAD_TILE, CHANNEL_TILE)  # [H, P]
-    skip_t = load_head_rows(skip, token, H, P, HEAD_TILE, CHANNEL_TILE)  # [H, P]
-    B_t = load_head_rows(B, token, H, N, HEAD_TILE, STATE_TILE)  # [H, N]
-    C_t = load_head_rows(C, token, H, N, HEAD_TILE, STATE_TILE)  # [H, N]
-    A_h = load_per_head(A, 0, H, HEAD_TILE)  # [H]
-    D_h = load_per_head(D, 0, H, HEAD_TILE)  # [H]
-
-    decay = tl.exp(dt_t * A_h)  # [H]
-    new = (dt_t[:, None] * x_t)[:, :, None] * B_t[:, None, :]  # [H, P, N]
-    h = decay[:, None, None] * h + new
-    y = tl.sum(h * C_t[:, None, :], axis=2) + D_h[:, None] * skip_t  # [H, P]
-    store_output(output, token, y, H, P, HEAD_TILE, CHANNEL_TILE)
-    return h
-
-
-@triton.jit
-def state_elements(
+    h, token, x, skip, dt, B, C, A, D, output, head, channel, n,
     H: tl.constexpr, P: tl.constexpr, N: tl.constexpr,
-    HEAD_TILE: tl.constexpr, CHANNEL_TILE: tl.constexpr, STATE_TILE: tl.constexpr,
 ):  # fmt: skip
-    """Where a state's elements lie in its block, and which of the tile exist, [H, P, N]."""
-    head = tl.arange(0, HEAD_TILE)[:, None, None]
-    channel = tl.arange(0, CHANNEL_TILE)[None, :, None]
-    n = tl.arange(0, STATE_TILE)[None, None, :]
-    return (head * P + channel) * N + n, (head < H) & (channel < P) & (n < N)
+    """One step of the recurrence: stores y of ``token``, returns h [H, P, N] after it.
+
+    ``head``, ``channel``, ``n`` number the tile's axes, [H, 1, 1], [1, P, 1], [1, 1, N].
+    """
+    is_head, is_channel, is_n = head < H, channel < P, n < N
+    at_head = token * H + head
+    dt_t = tl.load(dt + at_head, mask=is_head, other=0)  # [H, 1, 1]
+    A_h = tl.load(A + head, mask=is_head, other=0)
+    at_channel = at_head * P + channel
+    x_t = tl.load(x + at_channel, mask=is_head & is_channel, other=0)  # [H, P, 1]
+    at_n = at_head * N + n
+    B_t = tl.load(B + at_n, mask=is_head & is_n, other=0)  # [H, 1, N]
+    C_t = tl.load(C + at_n, mask=is_head & is_n, other=0)
+
+    h = tl.exp(dt_t * A_h) * h + dt_t * x_t * B_t
+    skip_t = tl.load(skip + at_channel, mask=is_head & is_channel, other=0)  # [H, P, 1]
+    D_h = tl.load(D + head, mask=is_head, other=0)
+    y = tl.sum(h * C_t, axis=2, keep_dims=True) + D_h * skip_t
+    tl.store(output + at_channel, y, mask=is_head & is_channel)
+    return h
 
 
 @one_launch_at_a_time
@@ -460,14 +413,17 @@ def selective_state_decode_kernel(
     read_column = load_column(read_columns, row) + load_offset(num_accepted_tokens, row)
     source = load_live_block(table_row, read_column, num_columns, num_blocks)
     if (length > 0) & (source > 0):
-        element, exists = state_elements(H, P, N, HEAD_TILE, CHANNEL_TILE, STATE_TILE)
+        head = tl.arange(0, HEAD_TILE)[:, None, None]
+        channel = tl.arange(0, CHANNEL_TILE)[None, :, None]
+        n = tl.arange(0, STATE_TILE)[None, None, :]
+        element = (head * P + channel) * N + n  # [H, P, N]
+        exists = (head < H) & (channel < P) & (n < N)
         h = load_float(ssm_state + source * stride_block + element, exists)
         tl.debug_barrier()  # all is read; from here on it may be overwritten
         write_column = load_column(write_columns, row)
         for i in range(length):
             h = absorb_token(
-                h, start + i, x, skip, dt, B, C, A, D, output, H, P, N,
-                HEAD_TILE, CHANNEL_TILE, STATE_TILE,
+                h, start + i, x, skip, dt, B, C, A, D, output, head, channel, n, H, P, N
             )  # fmt: skip
             target = load_live_block(table_row, write_column + i, num_columns, num_blocks)
             store_float(ssm_state + target * stride_block + element, h, exists & (target > 0))
@@ -530,7 +486,11 @@ def selective_state_prefill_kernel(
     if read_columns is not None:
         is_live = is_live | (has_initial == 0)  # a fresh row of all mode reads no slot
     if is_live & (length > 0):
-        element, exists = state_elements(H, P, N, HEAD_TILE, CHANNEL_TILE, STATE_TILE)
+        head = tl.arange(0, HEAD_TILE)[:, None, None]
+        channel = tl.arange(0, CHANNEL_TILE)[None, :, None]
+        n = tl.arange(0, STATE_TILE)[None, None, :]
+        element = (head * P + channel) * N + n  # [H, P, N]
+        exists = (head < H) & (channel < P) & (n < N)
         h = load_float(ssm_state + source * stride_block + element, exists & (has_initial != 0))
         tl.debug_barrier()  # all is read; from here on it may be overwritten
 
@@ -546,8 +506,7 @@ def selective_state_prefill_kernel(
                 chunk_end = tl.minimum(tl.load(cu_chunk_seqlen + chunk + 1), start + length)
                 for token in range(chunk_start, chunk_end):
                     h = absorb_token(
-                        h, token, x, skip, dt, B, C, A, D, output, H, P, N,
-                        HEAD_TILE, CHANNEL_TILE, STATE_TILE,
+                        h, token, x, skip, dt, B, C, A, D, output, head, channel, n, H, P, N
                     )  # fmt: skip
                 is_last = chunk == last_chunk
                 is_kept = is_last
@@ -620,62 +579,57 @@ def replay_state_decode_kernel(
     block = load_live_block(table_row, 0, 1, num_blocks)
     position = tl.load(write_pos + row)
     if (row < num_tokens) & (block > 0) & (position >= 0) & (position < RING):
-        head = tl.arange(0, HEAD_TILE)
-        entry = tl.arange(0, RING_TILE)
-        channel = tl.arange(0, CHANNEL_TILE)
-        n = tl.arange(0, STATE_TILE)
-        is_head = head < H
-        is_now = (entry == position)[None, :]  # [1, RING]
-        is_entry = is_head[:, None] & (entry < position)[None, :]  # [H, RING]: from the ring
+        # Tiles are [H, entries, P, N], an axis of 1 where a tensor does not have it.
+        head = tl.arange(0, HEAD_TILE)[:, None, None, None]
+        entry = tl.arange(0, RING_TILE)[None, :, None, None]
+        channel = tl.arange(0, CHANNEL_TILE)[None, None, :, None]
+        n = tl.arange(0, STATE_TILE)[None, None, None, :]
+        is_head, is_channel, is_n = head < H, channel < P, n < N
+        is_past = is_head & (entry < position)
+        is_now = is_head & (entry == position)
 
-        # The ring with this token in its place, [H, RING, ..]; entries behind it are zero.
-        dt_t = load_per_head(dt, row, H, HEAD_TILE)  # [H]
-        x_t = load_head_rows(x, row, H, P, HEAD_TILE, CHANNEL_TILE)  # [H, P]
-        B_t = load_head_rows(B, row, H, N, HEAD_TILE, STATE_TILE)  # [H, N]
-        in_ring = head[:, None] * RING + entry[None, :]  # [H, RING]
+        # This token's inputs.
+        at_head = row * H + head
+        at_channel = at_head * P + channel
+        at_n = at_head * N + n
+        dt_t = tl.load(dt + at_head, mask=is_head, other=0)  # [H, 1, 1, 1]
+        x_t = tl.load(x + at_channel, mask=is_head & is_channel, other=0)  # [H, 1, P, 1]
+        B_t = tl.load(B + at_n, mask=is_head & is_n, other=0)  # [H, 1, 1, N]
+        C_t = tl.load(C + at_n, mask=is_head & is_n, other=0)
+
+        # The ring with this token in its place; entries behind it are zero.
+        in_ring = head * RING + entry
         dt_at = dt_ring + block * stride_dt_ring + in_ring
-        x_at = x_ring + block * stride_x_ring + in_ring[:, :, None] * P + channel[None, None, :]
-        B_at = B_ring + block * stride_B_ring + in_ring[:, :, None] * N + n[None, None, :]
-        is_channel = (channel < P)[None, None, :]
-        is_n = (n < N)[None, None, :]
-        dts = tl.where(is_now, dt_t[:, None], load_float(dt_at, is_entry))
-        xs = load_float(x_at, is_entry[:, :, None] & is_channel)
-        xs = tl.where(is_now[:, :, None], x_t[:, None, :], xs)
-        Bs = load_float(B_at, is_entry[:, :, None] & is_n)
-        Bs = tl.where(is_now[:, :, None], B_t[:, None, :], Bs)
-        element, exists = state_elements(H, P, N, HEAD_TILE, CHANNEL_TILE, STATE_TILE)
-        h = load_float(ssm_state + block * stride_block + element, exists)  # [H, P, N]
+        x_at = x_ring + block * stride_x_ring + in_ring * P + channel
+        B_at = B_ring + block * stride_B_ring + in_ring * N + n
+        dts = tl.where(is_now, dt_t, load_float(dt_at, is_past))  # [H, entries, 1, 1]
+        xs = tl.where(is_now, x_t, load_float(x_at, is_past & is_channel))  # [H, entries, P, 1]
+        Bs = tl.where(is_now, B_t, load_float(B_at, is_past & is_n))  # [H, entries, 1, N]
+        state_at = ssm_state + block * stride_block + (head * P + channel) * N + n
+        exists = is_head & is_channel & is_n
+        h0 = load_float(state_at, exists)  # [H, 1, P, N]
         tl.debug_barrier()  # all is read; from here on it may be overwritten
 
         # How much of each entry, and of h0, is left by now.
-        A_h = load_per_head(A, 0, H, HEAD_TILE)  # [H]
-        up_to = tl.cumsum(dts, axis=1)  # [H, RING]
-        total = tl.sum(dts, axis=1)  # [H]
-        kept = tl.exp(A_h[:, None] * (total[:, None] - up_to)) * dts  # [H, RING]
-        h_kept = tl.exp(A_h * total)  # [H]
+        A_h = tl.load(A + head, mask=is_head, other=0)  # [H, 1, 1, 1]
+        total = tl.sum(dts, axis=1, keep_dims=True)
+        after = total - tl.cumsum(dts, axis=1)  # [H, entries, 1, 1]
+        weights = tl.exp(A_h * after) * dts
+        h0_left = tl.exp(A_h * total) * h0
 
-        C_t = load_head_rows(C, row, H, N, HEAD_TILE, STATE_TILE)  # [H, N]
-        bc = tl.sum(Bs * C_t[:, None, :], axis=2)  # [H, RING]
-        scratch = bc_scratch + row * H * RING + in_ring
-        tl.store(scratch, bc, mask=is_head[:, None] & (entry <= position)[None, :])
-        from_state = h_kept[:, None] * tl.sum(h * C_t[:, None, :], axis=2)  # [H, P]
-        from_ring = tl.sum((kept * bc)[:, :, None] * xs, axis=1)  # [H, P]
-        skip_t = load_head_rows(skip, row, H, P, HEAD_TILE, CHANNEL_TILE)  # [H, P]
-        D_h = load_per_head(D, 0, H, HEAD_TILE)  # [H]
-        y = from_state + from_ring + D_h[:, None] * skip_t
-        store_output(output, row, y, H, P, HEAD_TILE, CHANNEL_TILE)
+        bc = tl.sum(Bs * C_t, axis=3, keep_dims=True)  # [H, entries, 1, 1]
+        tl.store(bc_scratch + row * H * RING + in_ring, bc, mask=is_past | is_now)
+        from_state = tl.sum(h0_left * C_t, axis=3, keep_dims=True)  # [H, 1, P, 1]
+        from_ring = tl.sum(weights * bc * xs, axis=1, keep_dims=True)
+        skip_t = tl.load(skip + at_channel, mask=is_head & is_channel, other=0)
+        D_h = tl.load(D + head, mask=is_head, other=0)
+        y = from_state + from_ring + D_h * skip_t
+        tl.store(output + at_channel, y, mask=is_head & is_channel)
 
         if tl.load(is_flush + row) != 0:
-            h = h_kept[:, None, None] * h
-            for j in range(position + 1):
-                is_j = (entry == j)[None, :]
-                kept_j = tl.sum(tl.where(is_j, kept, 0), axis=1)  # [H]
-                x_j = tl.sum(tl.where(is_j[:, :, None], xs, 0), axis=1)  # [H, P]
-                B_j = tl.sum(tl.where(is_j[:, :, None], Bs, 0), axis=1)  # [H, N]
-                h += (kept_j[:, None] * x_j)[:, :, None] * B_j[:, None, :]
-            store_float(ssm_state + block * stride_block + element, h, exists)
+            h = h0_left + tl.sum(weights * xs * Bs, axis=1, keep_dims=True)
+            store_float(state_at, h, exists)
         else:
-            appended = is_head[:, None] & is_now  # [H, RING]
-            store_float(dt_at, dts, appended)
-            store_float(x_at, xs, appended[:, :, None] & is_channel)
-            store_float(B_at, Bs, appended[:, :, None] & is_n)
+            store_float(dt_at, dts, is_now)
+            store_float(x_at, xs, is_now & is_channel)
+            store_float(B_at, Bs, is_now & is_n)

@@ -97,6 +97,7 @@ def causal_conv1d_decode_kernel(
     K: int,
     STATE_LEN: int,
     TOKEN_TILE: int,
+    TAP_TILE: int,
     ROW_TILE: int,
     DIM_TILE: int,
 ) -> None:
@@ -148,6 +149,7 @@ def causal_conv1d_prefill_kernel(
     DIM: int,
     K: int,
     TOKEN_TILE: int,
+    TAP_TILE: int,
     ROW_TILE: int,
     DIM_TILE: int,
 ) -> None:

@@ -308,6 +308,7 @@ class _Forward:
             "DIM": shape.dim,
             "K": shape.conv_kernel,
             "TOKEN_TILE": _power_of_two(tokens),
+            "TAP_TILE": _power_of_two(shape.conv_kernel),
             "ROW_TILE": _power_of_two(rows),
             "DIM_TILE": _power_of_two(shape.dim),
         }
