@@ -179,9 +179,10 @@ class MambaSpecDecodeGPUContext:
                 f"{self.num_groups} Mamba groups need as many block tables, "
                 f"got {len(block_tables)} with shapes {shapes}"
             )
-        if any(table.dim() != 2 or table.dtype != torch.int32 for table in block_tables):
+        # An empty tensor has no address, and binding happens only once.
+        if any(t.dim() != 2 or t.dtype != torch.int32 or t.numel() == 0 for t in block_tables):
             raise ValueError(
-                "block tables must be int32 [num_reqs, max_cols], got shapes "
+                "block tables must be int32 [num_reqs, max_cols] and not empty, got shapes "
                 f"{shapes} of {[table.dtype for table in block_tables]}"
             )
         strides = [table.stride(0) for table in block_tables]

@@ -260,8 +260,6 @@ def postprocess_mamba_align_gpu(
     without a GPU context. Section 3.7.
     """
     ctx = require(bufs.postprocess_align, "the GPU context (MambaBuffers.postprocess_align)")
-    if num_reqs == 0:
-        return
     _bind(ctx, kv_cache_config, forward_context, mamba_state_copy_funcs, input_batch)
     ctx.run_fused_postprocess(
         num_reqs,
@@ -282,12 +280,13 @@ def _bind(
     copy_funcs: Sequence[CopyFunc],
     input_batch: InputBatchView,
 ) -> None:
-    """Lazily: neither caches nor block tables exist yet when the context is created."""
-    if ctx.is_initialized:
+    """Lazily: neither caches nor block tables exist yet when the context is created.
+
+    Only the first time does anything. An empty batch cannot be it: its tables have no address.
+    """
+    num_reqs = len(input_batch.req_ids)
+    if num_reqs == 0:
         return
     group_ids, _ = get_mamba_groups(kv_cache_config)
-    tables = [
-        input_batch.block_table[gid].get_device_tensor(len(input_batch.req_ids))
-        for gid in group_ids
-    ]
+    tables = [input_batch.block_table[gid].get_device_tensor(num_reqs) for gid in group_ids]
     ctx.initialize_from_forward_context(kv_cache_config, forward_context, copy_funcs, tables)

@@ -150,7 +150,15 @@ def test_tables_share_one_row_stride() -> None:
     )
 
 
-@pytest.mark.parametrize("table", [torch.zeros(2, 8), torch.zeros(8, dtype=torch.int32)])
+@pytest.mark.parametrize(
+    "table",
+    [
+        torch.zeros(2, 8),
+        torch.zeros(8, dtype=torch.int32),
+        torch.zeros(2, 8, dtype=torch.int32)[:0],
+    ],
+    ids=["float", "1-D", "empty"],
+)
 def test_a_table_is_int32_with_rows_and_columns(table) -> None:
     world = World(ROWS)
     with pytest.raises(ValueError, match=r"int32 \[num_reqs, max_cols\]"):

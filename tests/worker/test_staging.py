@@ -14,12 +14,12 @@ from tests.worker.world import World, make_buffer, schedule
 ROWS = {"a": [[1]], "b": [[2]], "c": [[3]]}
 
 
-def buffers(n: int = 3) -> list:
-    filled = [make_buffer(n) for _ in range(n)]
-    for buffer in filled:
-        buffer.np[:] = 99
-        buffer.copy_to_gpu()
-    return filled
+def buffers() -> list:
+    """Three buffers of three whose device halves hold 99: what is not uploaded shows."""
+    made = [make_buffer(3) for _ in range(3)]
+    for buffer in made:
+        buffer.gpu.fill_(99)
+    return made
 
 
 def test_running_columns_go_up_in_batch_order() -> None:

@@ -225,6 +225,7 @@ def test_the_list_goes_out_in_one_launch(own) -> None:
     [
         pytest.param(0, None, 3, 1, -1, 0, id="fresh"),
         pytest.param(0, None, 9, 1, -1, 2, id="fresh, long"),
+        pytest.param(0, None, 3, 2, -1, 0, id="fresh, whatever its count"),
         pytest.param(8, None, 3, 1, 1, 2, id="prefix hit"),
         pytest.param(5, 1, 3, 3, -1, 1, id="same column"),
         pytest.param(5, 1, 4, 2, 1, 2, id="next column"),
@@ -398,11 +399,14 @@ def test_the_context_is_bound_on_first_use_only() -> None:
     assert len(world.launches) == 4
 
 
-def test_an_empty_batch_launches_nothing() -> None:
+def test_an_empty_batch_launches_nothing_and_binds_nothing() -> None:
     world = World(ROW)
     world.batch.req_ids.clear()
-    stage_and_postprocess(world, world.buffers(), schedule())
+    bufs = world.buffers()
+    assert preprocess(world, schedule(), bufs.preprocess, bufs.postprocess_align) == []
+    stage_and_postprocess(world, bufs, schedule())
     assert world.launches == []
+    assert not bufs.postprocess_align.is_initialized
 
 
 def test_without_a_context_there_is_nothing_to_run_on() -> None:
