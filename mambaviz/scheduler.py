@@ -602,7 +602,7 @@ def _check_counts(name: str, scheduled: ScheduledRequest, sampled: int, accepted
     if sampled != expected:
         raise ValueError(
             f"{name}: {sampled} sampled tokens with {accepted} accepted drafts; "
-            f"step needs {expected}"
+            f"the step needs {expected}"
         )
     if not 0 <= accepted <= scheduled.drafts:
         raise ValueError(f"{name}: {accepted} accepted of {scheduled.drafts} drafts")

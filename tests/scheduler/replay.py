@@ -16,6 +16,7 @@ from typing import Any
 from mambaviz.acceptance import Verdict, verify
 from mambaviz.scenario import from_recording
 from mambaviz.scheduler import ScheduledRequest, Scheduler, SchedulerOutput
+from tests.scheduler.stepping import WorkerRows
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "engine.json"
 
@@ -30,12 +31,12 @@ def replay(trace: dict[str, Any]) -> list[str]:
     """One line per difference, with the step and the field."""
     recorded = {step["step"]: step for step in trace["steps"]}
     scheduler = Scheduler(from_recording(trace))
-    problems: list[str] = []
+    workers, problems = WorkerRows(), []
     for index in range(max(recorded) + 1):
         if scheduler.is_done():
             problems.append(f"step {index}: recorded, but the run is over")
             break
-        step = _Replayed(scheduler, index, with_waiting=trace["how"] == "scheduler-only")
+        step = _Replayed(scheduler, workers, index, with_waiting=trace["how"] == "scheduler-only")
         if index in recorded:
             problems += [f"step {index}: {line}" for line in step.differences(recorded[index])]
         elif step.output.order:
@@ -48,14 +49,18 @@ def replay(trace: dict[str, Any]) -> list[str]:
 class _Replayed:
     """One step done, in the names of the recordings."""
 
-    def __init__(self, scheduler: Scheduler, index: int, with_waiting: bool) -> None:
+    def __init__(
+        self, scheduler: Scheduler, workers: WorkerRows, index: int, with_waiting: bool
+    ) -> None:
         self.output: SchedulerOutput = scheduler.schedule(index)
+        workers.follow(self.output)
         self.problems = scheduler.check_conservation()
         manager = scheduler.manager
         rows = {
             name: {
                 "list": manager.block_lists(name),
                 "hashed_cols": manager.hashed_columns(name),
+                "worker_row": [list(row) for row in workers.rows[name]],
             }
             for name in self.output.order
         }
@@ -154,7 +159,15 @@ def _returned(output: SchedulerOutput, name: str) -> list[list[int]]:
 
 
 def _expected_request(recorded: dict[str, Any]) -> dict[str, Any]:
-    keys = ("event", "num_computed", "num_scheduled", "num_tokens", "returned", "list")
+    keys = (
+        "event",
+        "num_computed",
+        "num_scheduled",
+        "num_tokens",
+        "returned",
+        "list",
+        "worker_row",
+    )
     expected = {key: recorded[key] for key in (*keys, "hashed_cols")}
     expected["drafts"] = recorded.get("drafts", 0)
     expected["accepted_drafts"] = recorded.get("accepted_drafts", 0)

@@ -13,15 +13,41 @@ from mambaviz.scheduler import Scheduler, SchedulerOutput
 MORE_STEPS_THAN_ANY_RUN_TAKES = 2000
 
 
+class WorkerRows:
+    """What a worker makes of the outputs alone: rows that only ever grow (section 2)."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[list[int]]] = {}
+
+    def follow(self, output: SchedulerOutput) -> None:
+        for new in output.scheduled_new_reqs:
+            self.rows[new.req_id] = [list(ids) for ids in new.block_ids]
+        cached = output.scheduled_cached_reqs
+        for name in cached.req_ids:
+            if name in cached.resumed_req_ids:
+                self.rows[name] = [[] for _ in cached.new_block_ids[name]]
+            for row, ids in zip(self.rows[name], cached.new_block_ids[name], strict=True):
+                row.extend(ids)
+
+
 @dataclass(frozen=True)
 class Stepped:
-    """A step between schedule and update, while its blocks are being written."""
+    """A step as it stands between schedule and update, while its blocks are being written.
+
+    ``scheduler`` is the live one, which goes on; the rest is how things were.
+    """
 
     scheduler: Scheduler
     output: SchedulerOutput
+    lists: dict[str, list[list[int]]]
+    hashed: dict[str, list[list[int]]]
 
-    def lists(self, request: str) -> list[list[int]]:
-        return self.scheduler.manager.block_lists(request)
+    @classmethod
+    def of(cls, scheduler: Scheduler, output: SchedulerOutput) -> Stepped:
+        manager = scheduler.manager
+        lists = {name: manager.block_lists(name) for name in scheduler.requests}
+        hashed = {name: manager.hashed_columns(name) for name in scheduler.requests}
+        return cls(scheduler, output, lists, hashed)
 
 
 def steps(scenario: Scenario) -> Iterator[Stepped]:
@@ -31,13 +57,15 @@ def steps(scenario: Scenario) -> Iterator[Stepped]:
         if scheduler.is_done():
             return
         output = scheduler.schedule(index)
-        yield Stepped(scheduler, output)
+        yield Stepped.of(scheduler, output)
         verdict = verify(output, scheduler.requests)
         scheduler.update(output, verdict.sampled, verdict.accepted_drafts)
-    raise AssertionError(f"{scenario.name}: no end after {index + 1} steps")
+    raise AssertionError(f"{scenario.name}: no end after {MORE_STEPS_THAN_ANY_RUN_TAKES} steps")
 
 
-def run(scenario: Scenario, num_steps: int | None = None) -> tuple[Scheduler, list[SchedulerOutput]]:
+def run(
+    scenario: Scenario, num_steps: int | None = None
+) -> tuple[Scheduler, list[SchedulerOutput]]:
     """The scheduler after ``num_steps`` committed steps (None: to the end), and its outputs."""
     scheduler, outputs = Scheduler(scenario), []
     while not scheduler.is_done() and len(outputs) != num_steps:
@@ -56,7 +84,7 @@ def scenario(*requests: dict[str, Any], events: Any = (), **engine: Any) -> Scen
     return Scenario.model_validate(
         {
             "engine": engine,
-            "layer": {"chunk_size": 1},
+            "layer": {"chunk_size": 1, "num_layers": 4},
             "requests": named,
             "events": [
                 dict(zip(("step", "kind", "request"), event, strict=False)) for event in events
