@@ -146,11 +146,11 @@ def test_same_column_without_shift_resets_the_count_only(
 def test_negative_slots_are_skipped_by_the_copies(
     ks: KernelSet, memory: StateMemory, tiles: int
 ) -> None:
-    """Batch row 1 has no slot; rows 0 and 2 sit in slots 3 and 1."""
+    """Batch row 1 has no slot; rows 0 and 2 sit in slots 2 and 0, nobody in slot 1."""
     rows = [[1, 2], [3, 4], [5, 6]]
     tables = Tables.of([rows], memory.device)
-    src, dst, bias = [9, 0, 9, 0], [9, 1, 9, 1], [9, 0, 9, 0]
-    launch_precopy(ks, memory, tables, src, dst, bias, idx_mapping=[3, -1, 1], tiles=tiles)
+    src, dst, bias = [0, 0, 0], [1, 1, 1], [0, 0, 0]
+    launch_precopy(ks, memory, tables, src, dst, bias, idx_mapping=[2, -1, 0], tiles=tiles)
     for k in range(2):
         expected = memory.copied(memory.start_bytes(k), k, 1, 2, 0)
         expected = memory.copied(expected, k, 5, 6, 0)
@@ -162,22 +162,22 @@ def test_negative_slots_are_skipped_after_acceptance(
     ks: KernelSet, memory: StateMemory, in_place: bool
 ) -> None:
     tables = Tables.of([[[1, 2], [3, 4], [5, 6]]], memory.device)
-    counts = ints([7, 2, 7, 3], memory.device)
+    counts = ints([2, 7, 3], memory.device)
     snapshot = None if in_place else counts.clone()
-    # Slot 3 (row 0): new 5, running 3, aligned 4, in place. Slot 1 (row 2): new 8, running 7,
-    # aligned 8, from column 0 to column 1. Slots 0 and 2 would cross a boundary too.
+    # Slot 2 (row 0): new 5, running 3, aligned 4, in place. Slot 0 (row 2): new 8, running 7,
+    # aligned 8, from column 0 to column 1. Slot 1 would cross a boundary too.
     launch_postprocess(
         ks,
         memory,
         tables,
         counts if snapshot is None else snapshot,
         None if in_place else counts,
-        [0, 0, 0, 0],
-        [8, 8, 8, 5],
-        idx_mapping=[3, -1, 1],
+        [0, 0, 0],
+        [8, 8, 5],
+        idx_mapping=[2, -1, 0],
         block_size=4,
     )
-    assert counts.tolist() == [7, 2, 7, 1]
+    assert counts.tolist() == [2, 7, 1]
     for k, temporal_source in ((0, None), (1, (2, 6))):
         first, second = temporal_source or (1, 5)
         expected = memory.copied(memory.start_bytes(k), k, first, 1, 1)
