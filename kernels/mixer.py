@@ -42,6 +42,12 @@ from kernels.launch import device_function, one_launch_at_a_time
 
 
 @device_function
+def lanes(TILE: tl.constexpr):
+    """0 .. TILE - 1 in 64 bits, as all indices here are: an id times a stride passes 2**31."""
+    return tl.arange(0, TILE).to(tl.int64)
+
+
+@device_function
 def load_float(pointers, mask):
     """Cache numbers as float32; 0 where masked out.
 
@@ -79,8 +85,8 @@ def load_query(query_start_loc, row, num_tokens):
         start = row
         end = row + 1
     else:
-        start = tl.load(query_start_loc + row)
-        end = tl.load(query_start_loc + row + 1)
+        start = tl.load(query_start_loc + row).to(tl.int64)
+        end = tl.load(query_start_loc + row + 1).to(tl.int64)
     length = tl.minimum(end, num_tokens) - start
     return start, tl.where(start >= 0, length, 0)
 
@@ -91,7 +97,7 @@ def load_column(columns, row):
     if columns is None:
         return 0
     else:
-        return tl.load(columns + row)
+        return tl.load(columns + row).to(tl.int64)
 
 
 @device_function
@@ -100,7 +106,7 @@ def load_offset(num_accepted_tokens, row):
     if num_accepted_tokens is None:
         return 0
     else:
-        return tl.load(num_accepted_tokens + row) - 1
+        return tl.load(num_accepted_tokens + row).to(tl.int64) - 1
 
 
 @device_function
@@ -142,9 +148,9 @@ def convolve(
     TOKEN_TILE: tl.constexpr, TAP_TILE: tl.constexpr, DIM_TILE: tl.constexpr,
 ):  # fmt: skip
     """u of the query's tokens number ``first ..``, stored at ``output``, its first token's u."""
-    token = first + tl.arange(0, TOKEN_TILE)
-    tap = tl.arange(0, TAP_TILE)[None, :, None]
-    channel = tl.arange(0, DIM_TILE)[None, None, :]
+    token = first + lanes(TOKEN_TILE)
+    tap = lanes(TAP_TILE)[None, :, None]
+    channel = lanes(DIM_TILE)[None, None, :]
     # The last tap meets the token itself, which is input number token + K - 1.
     inputs = load_inputs(
         token[:, None, None] + tap, channel, old_rows, num_old, x, length,
@@ -152,7 +158,7 @@ def convolve(
     )  # [tokens, taps, channels]  # fmt: skip
     is_tap = (tap < K) & (channel < DIM)
     taps = tl.load(weight + channel * K + tap, mask=is_tap, other=0)  # [1, taps, channels]
-    channel = tl.arange(0, DIM_TILE)[None, :]
+    channel = lanes(DIM_TILE)[None, :]
     biases = tl.load(bias + channel, mask=channel < DIM, other=0)  # [1, channels]
     total = tl.sum(inputs * taps, axis=1) + biases  # [tokens, channels]
     u = total / (1 + tl.exp(-total))  # silu
@@ -213,14 +219,14 @@ def causal_conv1d_decode_kernel(
         inputs         t4 t5 t6 t7 t8
         rows after     t5 t6 t7 t8 --          -- is left as it was
     """
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     start, length = load_query(query_start_loc, row, num_tokens)
     length = tl.minimum(length, STATE_LEN - K + 2)  # 1 + num_spec
     offset = load_offset(num_accepted_tokens, row)
-    table_row = state_indices + row.to(tl.int64) * stride_indices
+    table_row = state_indices + row * stride_indices
     source = load_live_block(table_row, load_column(read_columns, row), num_columns, num_blocks)
     if (length > 0) & (source > 0):
-        query = start.to(tl.int64) * DIM
+        query = start * DIM
         old_rows = conv_state + source * stride_block + offset * stride_row
         # A count that is none leaves no row to read: better zeros than another block's rows.
         num_old = tl.where(offset >= 0, tl.minimum(STATE_LEN - offset, K - 1), 0)
@@ -229,8 +235,8 @@ def causal_conv1d_decode_kernel(
             weight, bias, DIM, K, TOKEN_TILE, TAP_TILE, DIM_TILE,
         )  # fmt: skip
 
-        new_row = tl.arange(0, ROW_TILE)[:, None]
-        channel = tl.arange(0, DIM_TILE)[None, :]
+        new_row = lanes(ROW_TILE)[:, None]
+        channel = lanes(DIM_TILE)[None, :]
         rows = load_inputs(
             new_row + 1, channel, old_rows, num_old, x + query, length,
             stride_row, stride_channel, DIM, K - 1,
@@ -290,19 +296,19 @@ def causal_conv1d_prefill_kernel(
     K - 1 tokens lie before it.
     """
     program = tl.program_id(0)
-    prefill = tl.load(batch_ptr + program)
+    prefill = tl.load(batch_ptr + program).to(tl.int64)
     if (prefill >= 0) & (prefill < num_prefills):  # PAD_SLOT_ID = -1: no work
-        tile = tl.load(token_chunk_offset_ptr + program)
+        tile = tl.load(token_chunk_offset_ptr + program).to(tl.int64)
         start, length = load_query(query_start_loc, prefill, num_tokens)
         has_initial = tl.load(has_initial_states + prefill).to(tl.int1)
-        table_row = state_indices + prefill.to(tl.int64) * stride_indices
+        table_row = state_indices + prefill * stride_indices
         read_column = load_column(read_columns, prefill)
         source = load_live_block(table_row, read_column, num_columns, num_blocks)
         is_live = source > 0
         if read_columns is not None:
             is_live = is_live | (has_initial == 0)  # a fresh row of all mode reads no slot
         if is_live & (length > 0) & (tile >= 0):
-            query = start.to(tl.int64) * DIM
+            query = start * DIM
             old_rows = conv_state + source * stride_block
             num_old = tl.where(has_initial, K - 1, 0)
             convolve(
@@ -314,8 +320,8 @@ def causal_conv1d_prefill_kernel(
             # All windows are written by the program that reads the initial one: programs are not
             # ordered, and the initial window's block may be written again.
             if tile == 0:
-                new_row = tl.arange(0, ROW_TILE)[:, None]
-                channel = tl.arange(0, DIM_TILE)[None, :]
+                new_row = lanes(ROW_TILE)[:, None]
+                channel = lanes(DIM_TILE)[None, :]
                 computed = load_column(num_computed_tokens, prefill)
                 first = load_column(first_columns, prefill)
                 last = load_column(last_columns, prefill)
@@ -341,28 +347,23 @@ def causal_conv1d_prefill_kernel(
 
 @device_function
 def absorb_token(
-    h, token, x, skip, dt, B, C, A, D, output, head, channel, n,
+    h, token, x, skip, dt, B, C, A_h, D_h, output, head, channel, n, is_head, is_channel, is_n,
     H: tl.constexpr, P: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
     """One step of the recurrence: stores y of ``token``, returns h [H, P, N] after it.
 
-    ``head``, ``channel``, ``n`` number the tile's axes, [H, 1, 1], [1, P, 1], [1, 1, N].
+    ``head`` [H, 1, 1], ``channel`` [H, P, 1] and ``n`` [H, 1, N] say where a token's numbers lie;
+    ``A_h``, ``D_h`` [H, 1, 1].
     """
-    is_head, is_channel, is_n = head < H, channel < P, n < N
-    at_head = token * H + head
-    dt_t = tl.load(dt + at_head, mask=is_head, other=0)  # [H, 1, 1]
-    A_h = tl.load(A + head, mask=is_head, other=0)
-    at_channel = at_head * P + channel
-    x_t = tl.load(x + at_channel, mask=is_head & is_channel, other=0)  # [H, P, 1]
-    at_n = at_head * N + n
-    B_t = tl.load(B + at_n, mask=is_head & is_n, other=0)  # [H, 1, N]
-    C_t = tl.load(C + at_n, mask=is_head & is_n, other=0)
+    dt_t = tl.load(dt + token * H + head, mask=is_head, other=0)  # [H, 1, 1]
+    x_t = tl.load(x + token * (H * P) + channel, mask=is_channel, other=0)  # [H, P, 1]
+    skip_t = tl.load(skip + token * (H * P) + channel, mask=is_channel, other=0)  # [H, P, 1]
+    B_t = tl.load(B + token * (H * N) + n, mask=is_n, other=0)  # [H, 1, N]
+    C_t = tl.load(C + token * (H * N) + n, mask=is_n, other=0)  # [H, 1, N]
 
-    h = tl.exp(dt_t * A_h) * h + dt_t * x_t * B_t
-    skip_t = tl.load(skip + at_channel, mask=is_head & is_channel, other=0)  # [H, P, 1]
-    D_h = tl.load(D + head, mask=is_head, other=0)
-    y = tl.sum(h * C_t, axis=2, keep_dims=True) + D_h * skip_t
-    tl.store(output + at_channel, y, mask=is_head & is_channel)
+    h = tl.exp(dt_t * A_h) * h + dt_t * x_t * B_t  # [H, P, N]
+    y = tl.sum(h * C_t, axis=2, keep_dims=True) + D_h * skip_t  # [H, P, 1]
+    tl.store(output + token * (H * P) + channel, y, mask=is_channel)
     return h
 
 
@@ -407,23 +408,29 @@ def selective_state_decode_kernel(
     read column. Verification has not judged this query's tokens yet, so the state after each of
     them is kept: token i writes column write column + i.
     """
-    row = tl.program_id(0)
+    row = tl.program_id(0).to(tl.int64)
     start, length = load_query(query_start_loc, row, num_tokens)
-    table_row = state_indices + row.to(tl.int64) * stride_indices
+    table_row = state_indices + row * stride_indices
     read_column = load_column(read_columns, row) + load_offset(num_accepted_tokens, row)
     source = load_live_block(table_row, read_column, num_columns, num_blocks)
     if (length > 0) & (source > 0):
-        head = tl.arange(0, HEAD_TILE)[:, None, None]
-        channel = tl.arange(0, CHANNEL_TILE)[None, :, None]
-        n = tl.arange(0, STATE_TILE)[None, None, :]
-        element = (head * P + channel) * N + n  # [H, P, N]
-        exists = (head < H) & (channel < P) & (n < N)
+        # Tiles are [H, P, N], an axis of 1 where a tensor does not have it.
+        head = lanes(HEAD_TILE)[:, None, None]
+        is_head = head < H
+        p = lanes(CHANNEL_TILE)[None, :, None]
+        channel, is_channel = head * P + p, is_head & (p < P)
+        n = lanes(STATE_TILE)[None, None, :]
+        element, exists = channel * N + n, is_channel & (n < N)
+        n, is_n = head * N + n, is_head & (n < N)
+        A_h = tl.load(A + head, mask=is_head, other=0)
+        D_h = tl.load(D + head, mask=is_head, other=0)
         h = load_float(ssm_state + source * stride_block + element, exists)
         tl.debug_barrier()  # all is read; from here on it may be overwritten
         write_column = load_column(write_columns, row)
         for i in range(length):
             h = absorb_token(
-                h, start + i, x, skip, dt, B, C, A, D, output, head, channel, n, H, P, N
+                h, start + i, x, skip, dt, B, C, A_h, D_h, output,
+                head, channel, n, is_head, is_channel, is_n, H, P, N,
             )  # fmt: skip
             target = load_live_block(table_row, write_column + i, num_columns, num_blocks)
             store_float(ssm_state + target * stride_block + element, h, exists & (target > 0))
@@ -475,10 +482,10 @@ def selective_state_prefill_kernel(
     column; in all mode (``num_computed_tokens`` is not None) those that fall on a block boundary
     before it go to the columns from the first one on.
     """
-    prefill = tl.program_id(0)
+    prefill = tl.program_id(0).to(tl.int64)
     start, length = load_query(query_start_loc, prefill, num_tokens)
     has_initial = tl.load(has_initial_states + prefill)
-    table_row = state_indices + prefill.to(tl.int64) * stride_indices
+    table_row = state_indices + prefill * stride_indices
     source = load_live_block(
         table_row, load_column(read_columns, prefill), num_columns, num_blocks
     )  # fmt: skip
@@ -486,11 +493,16 @@ def selective_state_prefill_kernel(
     if read_columns is not None:
         is_live = is_live | (has_initial == 0)  # a fresh row of all mode reads no slot
     if is_live & (length > 0):
-        head = tl.arange(0, HEAD_TILE)[:, None, None]
-        channel = tl.arange(0, CHANNEL_TILE)[None, :, None]
-        n = tl.arange(0, STATE_TILE)[None, None, :]
-        element = (head * P + channel) * N + n  # [H, P, N]
-        exists = (head < H) & (channel < P) & (n < N)
+        # Tiles are [H, P, N], an axis of 1 where a tensor does not have it.
+        head = lanes(HEAD_TILE)[:, None, None]
+        is_head = head < H
+        p = lanes(CHANNEL_TILE)[None, :, None]
+        channel, is_channel = head * P + p, is_head & (p < P)
+        n = lanes(STATE_TILE)[None, None, :]
+        element, exists = channel * N + n, is_channel & (n < N)
+        n, is_n = head * N + n, is_head & (n < N)
+        A_h = tl.load(A + head, mask=is_head, other=0)
+        D_h = tl.load(D + head, mask=is_head, other=0)
         h = load_float(ssm_state + source * stride_block + element, exists & (has_initial != 0))
         tl.debug_barrier()  # all is read; from here on it may be overwritten
 
@@ -506,7 +518,8 @@ def selective_state_prefill_kernel(
                 chunk_end = tl.minimum(tl.load(cu_chunk_seqlen + chunk + 1), start + length)
                 for token in range(chunk_start, chunk_end):
                     h = absorb_token(
-                        h, token, x, skip, dt, B, C, A, D, output, head, channel, n, H, P, N
+                        h, token, x, skip, dt, B, C, A_h, D_h, output,
+                        head, channel, n, is_head, is_channel, is_n, H, P, N,
                     )  # fmt: skip
                 is_last = chunk == last_chunk
                 is_kept = is_last
@@ -574,16 +587,16 @@ def replay_state_decode_kernel(
     one ring entry and no state, which is the point: the state is much larger. A flush
     (``is_flush``) replays the ring into the state and writes that instead.
     """
-    row = tl.program_id(0)
-    table_row = state_indices + row.to(tl.int64) * stride_indices
+    row = tl.program_id(0).to(tl.int64)
+    table_row = state_indices + row * stride_indices
     block = load_live_block(table_row, 0, 1, num_blocks)
     position = tl.load(write_pos + row)
     if (row < num_tokens) & (block > 0) & (position >= 0) & (position < RING):
         # Tiles are [H, entries, P, N], an axis of 1 where a tensor does not have it.
-        head = tl.arange(0, HEAD_TILE)[:, None, None, None]
-        entry = tl.arange(0, RING_TILE)[None, :, None, None]
-        channel = tl.arange(0, CHANNEL_TILE)[None, None, :, None]
-        n = tl.arange(0, STATE_TILE)[None, None, None, :]
+        head = lanes(HEAD_TILE)[:, None, None, None]
+        entry = lanes(RING_TILE)[None, :, None, None]
+        channel = lanes(CHANNEL_TILE)[None, None, :, None]
+        n = lanes(STATE_TILE)[None, None, None, :]
         is_head, is_channel, is_n = head < H, channel < P, n < N
         is_past = is_head & (entry < position)
         is_now = is_head & (entry == position)
