@@ -34,7 +34,7 @@ Pages = list[np.ndarray]
 
 # Inputs that are memory addresses: they differ from run to run and say nothing on a screen.
 ADDRESSES = frozenset({"block_table_ptrs", "state_base_addrs", "src_ptrs", "dst_ptrs"})
-LARGEST_RECORDED_INPUT = 64  # entries; caches and weights are not inputs worth repeating
+LARGEST_RECORDED_INPUT = 64  # entries: index data fits, caches do not
 
 
 def tensor_record(tensor: torch.Tensor) -> TensorRecord:
@@ -90,7 +90,7 @@ class RunObserver:
                 inputs={
                     name: tensor_record(value) if isinstance(value, torch.Tensor) else value
                     for name, value in self._inputs.items()
-                    if name not in ADDRESSES and _is_small(value)
+                    if name not in ADDRESSES and _is_index_data(value)
                 },
             )
         )
@@ -205,5 +205,8 @@ def _host(value: KernelInput) -> KernelInput:
     return value.detach().cpu().clone() if isinstance(value, torch.Tensor) else value
 
 
-def _is_small(value: KernelInput) -> bool:
-    return not isinstance(value, torch.Tensor) or value.numel() <= LARGEST_RECORDED_INPUT
+def _is_index_data(value: KernelInput) -> bool:
+    """Numbers that a kernel decides by; states, activations and weights are not among them."""
+    if not isinstance(value, torch.Tensor):
+        return True
+    return not value.is_floating_point() and value.numel() <= LARGEST_RECORDED_INPUT

@@ -166,7 +166,7 @@ class Decision(_Record):
 
 
 class KernelLaunch(_Record):
-    """One real launch: name, grid, and the small tensors it was given (no addresses)."""
+    """One real launch: name, grid, and the index data it was given (no addresses, no states)."""
 
     kernel: str
     grid: list[int]
@@ -430,9 +430,11 @@ def _recorded(step: Step, tables: tuple[Tables, Tables]) -> dict[str, Any]:
             if request not in step.finished_after
         },
     }
-    for key in ("arrivals", "waiting", "preempted", "finished_reported"):
+    for key in ("arrivals", "waiting", "finished_reported"):
         if getattr(step, key):
             record[key] = list(getattr(step, key))
+    if step.preempted:
+        record["preempted"] = sorted(step.preempted)  # recorded as a set
     if step.stuck:
         record["stuck"] = True
     return record
