@@ -14,6 +14,9 @@ def _read(name: str) -> str:
     return (_DIR / name).read_text(encoding="utf-8")
 
 
+# One module in the end: Streamlit takes a component's script as one text.
+SCRIPTS = ("timeline.js", "picture.js", "panels.js", "stage.js")
+
 STAGE_HTML = _read("stage.html")
 
 
@@ -32,4 +35,4 @@ def stage_css() -> str:
 @cache
 def stage_js() -> str:
     """The component's script, an ES module with the component as its default export."""
-    return _read("stage.js")
+    return "\n".join(_read(name) for name in SCRIPTS)

@@ -159,8 +159,9 @@ def _gutter(view: LaneView, small: bool) -> Iterator[Mark]:
 
 
 def _boundaries(axis: Axis) -> Iterator[Mark]:
-    line = Body("boundary", (Path("", "M0 0V86"),), layer=0)
-    for column in range(axis.covering + 1):
+    line = Body("column-edge", (Path("", "M0 0V86"),), layer=0)
+    last = axis.covering + (axis.covering < axis.columns)  # the panel's own edge ends the axis
+    for column in range(last):
         yield Mark(f"edge{column}", axis.lefts[column], 0, line)
 
 

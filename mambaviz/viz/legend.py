@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from mambaviz.trace import Role
@@ -11,20 +12,22 @@ from mambaviz.viz.theme import LETTER
 from mambaviz.viz.views import RowStatus
 
 ROLE_NAME: dict[Role, str] = {
-    "cached": "cached boundary",
+    "cached": "cached",
     "running": "running",
     "previous": "running until now",
-    "speculative": "speculative scratch",
+    "speculative": "speculative",
     "null": "null block",
     "retired": "retired",
     "free": "free",
 }
 TOKEN_NAME: dict[RowStatus, str] = {
     "prompt": "prompt",
+    "reused": "found in the cache",
+    "ahead": "not computed yet",
     "generated": "generated",
     "pending": "draft",
-    "accepted": "draft accepted",
-    "rejected": "draft rejected",
+    "accepted": "accepted",
+    "rejected": "rejected",
 }
 HEIGHT = 16
 
@@ -36,11 +39,11 @@ class Item:
     text: str
 
 
-def items() -> list[Item | None]:
-    """Roles, tokens, the copy arrow; None is a dividing line."""
-    roles: list[Item | None] = [_role(role, name) for role, name in ROLE_NAME.items()]
-    tokens = [_token(status, name) for status, name in TOKEN_NAME.items()]
-    return [*roles, None, *tokens, None, _arrow()]
+def items(roles: Collection[Role], statuses: Collection[RowStatus]) -> list[Item | None]:
+    """Roles, tokens and the copy arrow, as far as a run has them; None is a dividing line."""
+    blocks = [_role(role, name) for role, name in ROLE_NAME.items() if role in roles]
+    tokens = [_token(status, name) for status, name in TOKEN_NAME.items() if status in statuses]
+    return [*blocks, None, *tokens, None, _arrow()]
 
 
 def _role(role: Role, name: str) -> Item:
@@ -56,4 +59,4 @@ def _token(status: RowStatus, name: str) -> Item:
 
 def _arrow() -> Item:
     body = Body("copy", (Path("line", "M2 8H18"), shapes.arrow_head(24, 8, 1, 0)))
-    return Item(26, body, "copied in this phase")
+    return Item(26, body, "copied now")

@@ -13,13 +13,13 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mambaviz.trace import INVARIANTS, PHASES, Step, Trace
+from mambaviz.trace import INVARIANTS, PHASES, Role, Step, Trace
 from mambaviz.viz import changes, lanes, legend, shapes, state_stage, tables
 from mambaviz.viz.changes import Scales
 from mambaviz.viz.lanes import Axis
 from mambaviz.viz.scene import Body, Mark, Primitive, body_json, primitive_json, short
 from mambaviz.viz.theme import CHANGES, EASING, LANES, MOTION, STATE
-from mambaviz.viz.views import Frame, frames, group_of, layers_of, num_groups
+from mambaviz.viz.views import Frame, RowStatus, frames, group_of, layers_of, num_groups
 from mambaviz.viz.words import Words, boundary_reached, words
 
 Json = Any
@@ -100,6 +100,8 @@ class _Packer:
         self.channels: dict[str, _Channel] = {}
         self.panels: dict[str, dict[int, int]] = {}
         self.last_panel: dict[str, int] = {}
+        self.roles: set[Role] = set()  # that occur in this run
+        self.statuses: set[RowStatus] = set()
 
     def pack(self) -> Json:
         steps = []
@@ -124,9 +126,9 @@ class _Packer:
             "sizes": self._sizes(),
             "motion": {**MOTION, "easing": EASING},
             "signs": {event: _parts(shapes.event_sign(event)) for event in shapes.EVENTS},
-            "events": shapes.EVENTS,
+            "events_in_words": shapes.EVENTS,
             "invariants": INVARIANTS,
-            "legend": _legend(),
+            "legend": self._legend(),
             "steps": steps,
             "names": self.names.values,
             "bodies": self.bodies.values,
@@ -135,6 +137,13 @@ class _Packer:
             "channels": channels,
             "panels": panels,
         }
+
+    def _legend(self) -> Json:
+        """Drawn signs and what they stand for; None is a dividing line."""
+        return [
+            None if item is None else [short(item.width), body_json(item.body), item.text]
+            for item in legend.items(self.roles, self.statuses)
+        ]
 
     def _sizes(self) -> Json:
         return {
@@ -186,6 +195,8 @@ class _Packer:
         for layer in layers_of(self.trace, group) or [None]:
             for index, request in enumerate(self.requests):
                 view = frame.lane(request, group, layer)
+                self.roles.update(cell.role for cell in view.cells)
+                self.statuses.update(view.tokens)
                 for small in (False, True) if len(self.requests) > 2 else (False,):
                     name = f"lane:{group}:{layer}:{index}:{'small' if small else 'full'}"
                     self._channel(name).add(frame.index, lanes.lane(view, axis, small))
@@ -275,18 +286,13 @@ def step_title(step: Step) -> str:
         return "stuck"
     if not step.order:
         return "idle"
-    found = {running.row_class for running in step.requests.values()}
-    tail = any(
-        running.row_class == "prefill" and running.num_computed
-        for running in step.requests.values()
-    )
+    running = step.requests.values()
+    prompts = [request for request in running if request.row_class != "decode"]
     parts = []
-    if "prefill" in found:
-        parts.append("prefill tail" if tail and found == {"prefill"} else "prefill")
-    if "decode" in found:
+    if prompts:
+        parts.append("prefill tail" if all(r.num_computed for r in prompts) else "prefill")
+    if len(prompts) < len(running):
         parts.append("decode")
-    if "short extend" in found:
-        parts.append("extend")
     if step.preempted:
         parts.append("preempt")
     if step.finished_after:
@@ -323,11 +329,3 @@ def pool_text(frame: Frame) -> str:
     total = frame.trace.scenario.engine.num_blocks - 1
     owned = total - len(free)
     return f"pool: {len(free) - cached} free + {owned} owned + {cached} cached, unowned = {total}"
-
-
-def _legend() -> Json:
-    """Drawn signs and what they stand for; None is a dividing line."""
-    return [
-        None if item is None else [short(item.width), body_json(item.body), item.text]
-        for item in legend.items()
-    ]

@@ -169,7 +169,9 @@ def _primitive(part: Primitive) -> str:
 def _heat(heat: Heat) -> str:
     size = n(heat.cell)
     width, height = n(heat.cell * len(heat.rows[0])), n(heat.cell * len(heat.rows))
-    under = f'<rect class="under" x="{n(heat.x)}" y="{n(heat.y)}" width="{width}" height="{height}"/>'
+    under = (
+        f'<rect class="under" x="{n(heat.x)}" y="{n(heat.y)}" width="{width}" height="{height}"/>'
+    )
     cells = []
     for cls, x, y in heat_cells(heat):
         if cls == "z":

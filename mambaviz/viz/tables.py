@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +53,7 @@ def why(frame: Frame) -> Why:
         if copy.skipped
     )
     title = "Why: the decision" if frame.phase.decisions else "Why: this step’s numbers"
-    return Why(title, requests, rows, _formulas(rows, requests), reasons)
+    return Why(title, requests, rows, _formulas(frame, requests), reasons)
 
 
 def _lane_order(frame: Frame, name: str) -> int:
@@ -167,13 +168,39 @@ def _count(row: Any) -> int | None:
     return row.num_accepted if row else None
 
 
-def _formulas(rows: tuple[WhyRow, ...], requests: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """One line a request: ``running = 7``, ``new = 8``, and so on."""
-    shown = [row for row in rows if row.name not in ("computed", "scheduled")]
-    return tuple(
-        tuple(f"{row.name} = {row.values[index]}" for row in shown)
-        for index in range(len(requests))
-    )
+def _formulas(frame: Frame, requests: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """One line a request, worked out with its numbers: ``running = 6 + 3 − 2 = 7``."""
+    return tuple(tuple(_formula_line(frame, request)) for request in requests)
+
+
+def _formula_line(frame: Frame, request: str) -> Iterator[str]:
+    running, found = frame.step.requests[request], frame.decision(request)
+    size = frame.trace.scenario.engine.effective_block_size
+    computed, scheduled = running.num_computed, running.num_scheduled
+    if found is None:
+        yield f"computed = {computed}"
+        yield f"scheduled = {scheduled}"
+        yield f"drafts = {running.drafts}"
+        accepted = frame.accepted(request)
+        if accepted is not None:
+            yield f"accepted = {accepted}"
+        return
+    if frame.phase.name == "pre-copy":
+        yield f"target column = ⌈({computed} + {scheduled}) / {size}⌉ − 1 = {found.dst_col}"
+        if found.bias is not None and found.accepted is not None:
+            yield f"bias = {found.accepted} − 1 = {found.bias}"
+    else:
+        yield f"running = {computed} + {scheduled} − {found.drafts or 0} = {found.running}"
+        yield f"new = {found.running} + {found.accepted} − 1 = {found.new}"
+        yield f"aligned = ⌊{found.new} / {size}⌋ · {size} = {found.aligned}"
+        if found.bias is not None:
+            yield f"bias = {found.aligned} − {found.running} = {found.bias}"
+    if found.src_col is not None and found.dst_col is not None:
+        yield f"column {found.src_col} → {found.dst_col}"
+    yield f"accepted out = {found.accepted_out if found.accepted_out is not None else '–'}"
+    mine = [copy for copy in frame.phase.copies if copy.request == request]
+    done = sum(copy.skipped is None for copy in mine)
+    yield f"copies = {done} of {len(mine)}" if mine else "copies = none"
 
 
 # --------------------------------------------------------------------------------------
@@ -220,7 +247,7 @@ def metadata(frame: Frame, group: int) -> MetadataTable:
             _cells(frame, field, group),
             _kind(field.value),
             bool(old) and old.get(field.name) != field.value,
-            _meaning(field.name),
+            _meaning(field.name, frame.trace.scenario.engine.mode),
         )
         for field in fields
         if field.value is not None
@@ -277,9 +304,14 @@ def _cells(frame: Frame, field: MetadataField, group: int) -> tuple[Cell, ...]:
     return (Cell(_tensor_text(value)),)
 
 
-def _meaning(name: str) -> str:
+def _meaning(name: str, mode: str) -> str:
+    """What a field means and the rule that makes it; of a rule by mode, the part that applies."""
     info = FIELDS.get(name)
-    return f"{info.meaning} Rule: {info.rule}." if info else ""
+    if info is None:
+        return ""
+    by_mode = [part for part in info.rule.split("; ") if part.startswith(f"{mode}: ")]
+    rule = by_mode[0].removeprefix(f"{mode}: ") if by_mode else info.rule
+    return f"{info.meaning} {rule[:1].upper()}{rule[1:]}."
 
 
 def _plain(value: object) -> str:

@@ -350,6 +350,8 @@ class Frame:
         plan = next(plan for plan in self.trace.scenario.requests if plan.id == request)
         if life.finished is not None and life.finished <= self.step.index:
             return f"finished in step {life.finished}"
+        if request in self.step.requests:
+            return "scheduled; its blocks come next"
         if request in self.step.preempted:
             return "preempted: its blocks are free, it waits"
         if plan.arrive > self.step.index:

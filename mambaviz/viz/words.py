@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mambaviz.trace import PhaseName, RequestStep, RowTables, Step, Trace
+from mambaviz.trace import PhaseName, RequestStep, Role, RowTables, Step, Trace
 from mambaviz.viz.shapes import KIND_NAME
 from mambaviz.viz.views import CopyView, Frame, group_of
 
@@ -201,7 +201,7 @@ def _pre_copy(frame: Frame, request: str, layer: int) -> Told:
         headline = f"{told} needs fewer columns now, so its state moves back."
     if wrong:
         headline = f"A guard stops a copy of {told}."
-    spans = [_kind(copy), " ", *_migrate_why(copy)]
+    spans = [_kind(copy), " ", *_migrate_why(frame, copy)]
     spans += _others(copying, told)
     return headline, spans
 
@@ -210,15 +210,31 @@ def _kind(copy: CopyView) -> Span:
     return Span(f"{KIND_NAME[copy.kind]}, bias {copy.bias}", "move")
 
 
-def _migrate_why(copy: CopyView) -> list[Span | str]:
-    source = Span(f"block {copy.src_block}", "running")
+def _block(frame: Frame, block: int | None, name: str = "block") -> Span:
+    """A block in the colour of the role it has."""
+    if not block:
+        return Span(f"{name} {block}")
+    role = frame.tables.block_roles[block]
+    return Span(f"{name} {block}", _WORD_ROLE.get(role, ""))
+
+
+_WORD_ROLE: dict[Role, WordRole] = {
+    "running": "running",
+    "previous": "running",
+    "speculative": "speculative",
+    "cached": "cached",
+}
+
+
+def _migrate_why(frame: Frame, copy: CopyView) -> list[Span | str]:
+    source = _block(frame, copy.src_block)
     skipped = _skipped(copy)
     if copy.bias == 0:
         return [
             "The wanted state is the one in ",
             source,
             f" itself: its {_count(copy.conv_rows, 'conv row')} and its temporal state go to ",
-            Span(f"block {copy.dst_block}", "running"),
+            _block(frame, copy.dst_block),
             f", column {copy.dst_col}.",
             *skipped,
         ]
@@ -405,8 +421,7 @@ def _forward(frame: Frame, request: str, layer: int) -> Told:
     for index, (column, block, absorbed) in enumerate(written):
         role = frame.tables.rows[request].roles[group][column]
         name = f"h({absorbed}) in block {block}"
-        kinds: dict[str, WordRole] = {"running": "running", "speculative": "speculative"}
-        spans += ["" if index == 0 else ", ", Span(name, kinds.get(role, "cached"))]
+        spans += ["" if index == 0 else ", ", Span(name, _WORD_ROLE.get(role, ""))]
     spans.append("." if written else "nothing is written.")
     if running.drafts and len(written) > 1:
         spans.append(" A draft’s state stays apart until it is known whether the draft is kept.")

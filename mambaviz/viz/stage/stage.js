@@ -1,0 +1,787 @@
+// The stage: one node that stays, holds a whole run and steps through it in the browser.
+// Python hears where it stands when it pauses or has been stepped by hand, never while it plays.
+
+const SPEEDS = [0.5, 1, 2, 4];
+const REPORT_AFTER = 250; // ms of quiet before Python hears of a step
+const LOW = 800; // window height below which the lower panels become tabs
+const NARROW = 1080; // width of the stage below which it gets tighter
+const STACKED = 860;
+
+class Stage {
+  constructor(root) {
+    this.root = root;
+    this.frame = 0;
+    this.request = 0;
+    this.layer = 0;
+    this.group = 0;
+    this.speed = 1;
+    this.hex = false;
+    this.tab = "why";
+    this.report = () => {};
+    this.leavers = [];
+    this.listen();
+  }
+
+  find(selector) {
+    return this.root.querySelector(selector);
+  }
+
+  // ---------------------------------------------------------------- from and to Python
+
+  receive({ payload, asked, hidden }) {
+    this.hidden = new Set(hidden);
+    for (const part of this.root.querySelectorAll("[data-part]")) {
+      part.classList.toggle("gone", this.hidden.has(part.dataset.part));
+    }
+    this.dress();
+    const told = JSON.stringify(asked);
+    if (payload !== this.payload) {
+      this.payload = payload;
+      this.load(new Run(JSON.parse(payload)));
+      this.adopt(asked);
+    } else if (told !== this.told && !this.isAt(asked)) {
+      this.adopt(asked);
+    }
+    this.told = told;
+    this.asked = asked;
+  }
+
+  isAt({ step, phase, request, layer }) {
+    const here = this.view();
+    return here.step === step && here.phase === phase && here.layer === layer
+      && (request === null || here.request === request);
+  }
+
+  adopt({ step, phase, request, layer }) {
+    const { run } = this;
+    this.pause();
+    this.request = Math.max(0, run.requests.indexOf(request));
+    this.layer = Math.max(0, run.layers.findIndex(([number]) => number === layer));
+    this.group = run.layers[this.layer][1];
+    const last = run.steps.length - 1;
+    const at = Math.min(Math.max(step, 0), last) * run.phases.length + Math.max(0, run.phases.indexOf(phase));
+    this.show(at, "jump");
+  }
+
+  view() {
+    const { run } = this;
+    return {
+      step: Math.floor(this.frame / run.phases.length),
+      phase: run.phases[this.frame % run.phases.length],
+      request: run.requests[this.request],
+      layer: run.layers[this.layer][0],
+    };
+  }
+
+  tell() {
+    clearTimeout(this.telling);
+    if (this.playing) return;
+    this.telling = setTimeout(() => {
+      if (!this.isAt(this.asked)) this.report({ ...this.view(), asked: this.asked });
+    }, REPORT_AFTER);
+  }
+
+  // ---------------------------------------------------------------- a run comes in
+
+  load(run) {
+    this.run = run;
+    this.frame = 0;
+    this.buildOverview();
+    this.buildChips();
+    this.buildLamps();
+    this.buildRamp();
+    legend(this.find(".legend"), run.legend);
+    this.find(".lane-picture").replaceChildren();
+    this.find(".state-picture").replaceChildren();
+    this.find(".change-picture").replaceChildren();
+    this.lanes = null;
+    const [width, height] = run.sizes.state;
+    this.statePicture = this.picture(this.find(".state-picture"), width, height);
+    this.changePicture = this.picture(this.find(".change-picture"), run.sizes.changes[0], run.sizes.changes[1]);
+    this.fit();
+  }
+
+  picture(svg, width, height) {
+    sizeSvg(svg, width, height, 1);
+    return new Picture(svg.appendChild(svgNode("g", {})), this.run.bodies, this.run.motion);
+  }
+
+  // ---------------------------------------------------------------- theme and size
+
+  // Dark or light by what really lies behind the stage.
+  dress() {
+    const dark = luminance(backgroundOf(this.root)) < 0.4;
+    this.root.dataset.theme = dark ? "dark" : "light";
+  }
+
+  fit() {
+    const width = this.root.clientWidth;
+    if (!width) return;
+    this.root.classList.toggle("low", window.innerHeight < LOW);
+    this.root.classList.toggle("narrow", width < NARROW);
+    this.root.classList.toggle("stacked", width < STACKED);
+    if (!this.run) return;
+    this.buildOverview();
+    this.scalePictures();
+    this.showOverview();
+  }
+
+  // Pictures are drawn at their own size; a narrow panel makes them a little smaller.
+  scalePictures() {
+    const lanes = this.find(".lanes .scroll").clientWidth - 8;
+    const state = this.find(".state .scroll").clientWidth - 24;
+    const { sizes, groups } = this.run;
+    const laneScale = clamp(lanes / sizes.lanes[0], 0.86, 1);
+    sizeSvg(this.find(".lane-picture"), groups[this.group].width, this.laneHeight(), laneScale);
+    sizeSvg(this.find(".state-picture"), ...sizes.state, clamp(state / sizes.state[0], 0.86, 1));
+  }
+
+  // ---------------------------------------------------------------- stepping
+
+  get last() {
+    return this.run.frames - 1;
+  }
+
+  step(by, how) {
+    this.go(this.frame + by, how);
+  }
+
+  go(frame, how = "fade") {
+    this.pause();
+    this.show(clamp(frame, 0, this.last), how);
+    this.tell();
+  }
+
+  nextEvent() {
+    let frame = this.frame + 1;
+    while (frame < this.last && !this.run.events(frame).length) frame += 1;
+    this.go(frame);
+  }
+
+  toggle() {
+    if (this.playing) {
+      this.pause();
+      this.tell();
+      return;
+    }
+    clearTimeout(this.telling);
+    if (this.frame === this.last) this.show(0, "jump");
+    this.playing = true;
+    this.root.classList.add("playing");
+    this.labelPlay();
+    this.wait(0);
+  }
+
+  wait(time) {
+    this.timer = setTimeout(() => {
+      if (this.frame >= this.last) {
+        this.pause();
+        this.tell();
+        return;
+      }
+      this.wait(this.show(this.frame + 1, "fade"));
+    }, time);
+  }
+
+  pause() {
+    clearTimeout(this.timer);
+    this.playing = false;
+    this.root.classList.remove("playing");
+    this.labelPlay();
+  }
+
+  labelPlay() {
+    this.find("[data-do=play]").setAttribute("aria-label", this.playing ? "pause" : "play");
+  }
+
+  // ---------------------------------------------------------------- one frame
+
+  // Show a frame; returns how long it wants to be looked at, in ms.
+  show(frame, how) {
+    const { run } = this;
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const forward = frame === this.frame + 1;
+    this.frame = frame;
+    const copies = run.events(frame).some((event) => event === "migrate" || event === "checkpoint");
+    const manner = how === "jump" || still ? "jump" : copies && forward ? "copy" : "fade";
+    this.showLanes(manner);
+    this.showState(manner);
+    this.showChanges(manner);
+    this.showTexts();
+    this.showOverview();
+    this.showChips();
+    this.showLamps();
+    const { fade, draw, slide, frame: framed, rest } = run.motion;
+    return ((copies ? draw + slide + framed : fade) + rest) / this.speed;
+  }
+
+  showLanes(manner) {
+    const key = `${this.group}:${this.request}`;
+    const { run } = this;
+    if (this.lanes?.key !== key) {
+      this.lanes = { key, pictures: this.buildLanes() };
+      manner = "jump";
+    }
+    const layer = this.groupLayer();
+    this.lanes.pictures.forEach(({ picture, size }, index) => {
+      const marks = run.marks(`lane:${this.group}:${layer}:${index}:${size}`, this.frame);
+      picture.show(marks, manner, this.speed);
+    });
+    this.labelBadges();
+    this.follow(manner);
+  }
+
+  // The layer whose blocks the lanes read: the chosen one, or the first of the group on show.
+  groupLayer() {
+    const { layers } = this.run;
+    if (layers[this.layer][1] === this.group) return layers[this.layer][0];
+    const other = layers.find(([, group]) => group === this.group);
+    return other ? other[0] : "None";
+  }
+
+  isSmall(index) {
+    return this.run.requests.length > 2 && index !== this.request;
+  }
+
+  laneHeight() {
+    const [, heading, full, small] = this.run.sizes.lanes;
+    return this.run.requests.reduce((sum, _, index) => sum + (this.isSmall(index) ? small : full), heading + 2);
+  }
+
+  buildLanes() {
+    const { run } = this;
+    const svg = this.find(".lane-picture");
+    const [, heading, full, small, left] = run.sizes.lanes;
+    const group = run.groups[this.group];
+    svg.replaceChildren();
+    svg.setAttribute("aria-label", `token rulers and block tables of ${run.requests.join(", ")}`);
+    const head = svg.appendChild(svgNode("g", {}));
+    for (const [body, x, y] of group.heading) {
+      const node = bodyNode(run.bodies[body]);
+      place(node, x, y);
+      head.append(node);
+    }
+    let y = heading;
+    const pictures = run.requests.map((_, index) => {
+      const isSmall = this.isSmall(index);
+      const lane = svgNode("g", { transform: `translate(0 ${y})` }, index === this.request ? "lane chosen" : "lane");
+      const hit = svgNode("rect", { width: group.width, height: isSmall ? small : full, fill: "none" });
+      hit.style.pointerEvents = "all";
+      lane.append(hit);
+      svg.append(lane);
+      if (index > 0) lane.append(svgNode("path", { d: `M0 -5H${group.width}` }, "axis"));
+      lane.addEventListener("click", () => this.choose({ request: index }));
+      y += isSmall ? small : full;
+      return { picture: new Picture(lane, run.bodies, run.motion), size: isSmall ? "small" : "full", lane };
+    });
+    this.left = left;
+    this.scalePictures();
+    return pictures;
+  }
+
+  // Badges are the keyboard's way to choose a request.
+  labelBadges() {
+    this.lanes.pictures.forEach(({ lane }, index) => {
+      const badge = lane.querySelector(".badge");
+      if (!badge || badge.hasAttribute("tabindex")) return;
+      badge.setAttribute("tabindex", "0");
+      badge.setAttribute("role", "button");
+      badge.setAttribute("aria-label", `request ${this.run.requests[index]}`);
+      badge.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        this.choose({ request: index });
+      });
+    });
+  }
+
+  // On a long axis, keep the column at work in view; labels on the left stay where they are.
+  follow(manner) {
+    const scroll = this.find(".lanes .scroll");
+    if (scroll.scrollWidth <= scroll.clientWidth + 1) return;
+    const running = this.lanes.pictures[this.request].picture.nodes.get("running");
+    if (!running) return;
+    const scale = this.find(".lane-picture").clientWidth / this.run.groups[this.group].width;
+    const x = running.entry[1] * scale;
+    const room = scroll.clientWidth;
+    if (x > scroll.scrollLeft + this.left * scale && x < scroll.scrollLeft + room * 0.7) return;
+    scroll.scrollTo({ left: Math.max(0, x - room * 0.35), behavior: manner === "jump" ? "auto" : "smooth" });
+  }
+
+  pinGutter() {
+    const scroll = this.find(".lanes .scroll");
+    const scale = this.find(".lane-picture").clientWidth / this.run.groups[this.group].width;
+    for (const { picture } of this.lanes?.pictures ?? []) {
+      picture.layers[3].style.transform = move(scroll.scrollLeft / scale, 0);
+    }
+  }
+
+  showState(manner) {
+    const { run } = this;
+    const key = `${this.request}:${this.layer}`;
+    const [layer] = run.layers[this.layer];
+    const how = this.stateKey === key ? manner : "jump";
+    this.stateKey = key;
+    this.statePicture.show(run.marks(`state:${this.request}:${layer}`, this.frame), how, this.speed);
+    const name = run.requests[this.request];
+    this.find(".state-of").textContent = `State of request ${name}, layer ${layer}`;
+    this.find(".state-picture").setAttribute("aria-label", `conv window and temporal state of request ${name}`);
+    segments(this.find(".requests"), run.requests, this.request, "request", (index) => this.choose({ request: index }));
+    segments(this.find(".layers"), run.layers.map(([number]) => `layer ${number}`), this.layer, "layer", (index) => this.choose({ layer: index }));
+    const names = run.groups.length > 1 ? run.groups.map(({ name: group }) => group) : [];
+    segments(this.find(".groups"), names, this.group, "cache group", (index) => this.chooseGroup(index));
+  }
+
+  showChanges(manner) {
+    const { run } = this;
+    const [layer] = run.layers[this.layer];
+    const marks = run.marks(`changes:${layer}`, this.frame);
+    const width = run.panel(`width:${layer}`, this.frame) ?? 0;
+    sizeSvg(this.find(".change-picture"), width, run.sizes.changes[1], 1);
+    // A block's grids stand at another place in every phase: they do not slide, they are new.
+    const how = manner === "copy" ? "copy" : "jump";
+    this.changePicture.show(new Map(), "jump", this.speed);
+    this.changePicture.show(marks, how, this.speed);
+    const none = marks.size === 0;
+    this.find(".changes .nothing").textContent = none ? "No block changes in this phase." : "";
+    this.find(".change-picture").toggleAttribute("hidden", this.hex || none);
+    this.find(".hex").hidden = !this.hex || none;
+    if (this.hex) hexDump(this.find(".hex"), this.changePicture);
+    this.find(".pointed-at").textContent = "";
+  }
+
+  showTexts() {
+    const { run, frame } = this;
+    const [layer, group] = run.layers[this.layer];
+    words(this.find(".say"), run.panel(`words:${this.request}:${layer}`, frame));
+    const why = run.panel("why", frame);
+    whyTable(this.find(".why .body"), why);
+    this.find(".pool").textContent = run.panel("pool", frame);
+    const found = run.panel(`metadata:${this.group}`, frame) ?? run.panel(`metadata:${group}`, frame);
+    this.find(".metadata .note").textContent = found.note;
+    metadataTable(this.find(".metadata .body"), found, (row, name, meaning) => this.pointField(row, name, meaning));
+    this.pointField(null);
+  }
+
+  // ---------------------------------------------------------------- choosing
+
+  choose({ request = this.request, layer = this.layer }) {
+    this.pause();
+    this.request = request;
+    this.layer = layer;
+    this.group = this.run.layers[layer][1];
+    this.show(this.frame, "jump");
+    this.tell();
+  }
+
+  chooseGroup(group) {
+    const layer = this.run.layers.findIndex(([, other]) => other === group);
+    if (layer >= 0) {
+      this.choose({ layer });
+      return;
+    }
+    this.group = group; // no layer keeps state in it: only the lanes change
+    this.show(this.frame, "jump");
+  }
+
+  // ---------------------------------------------------------------- overview and chips
+
+  buildOverview() {
+    const { run } = this;
+    const holder = this.find(".overview");
+    const room = holder.clientWidth / run.steps.length;
+    const dense = room < 84;
+    const key = `${dense}:${Math.round(room)}`;
+    if (holder.run === run && holder.key === key) return;
+    Object.assign(holder, { run, key });
+    holder.classList.toggle("dense", dense);
+    const every = Math.max(1, Math.ceil(30 / room));
+    holder.replaceChildren(...run.steps.map((step, index) => {
+      const name = el("div", "ov-name");
+      if (!dense) name.append(el("b", "", `step ${index}`), room > 110 ? step.title : "");
+      else if (index % every === 0) name.append(el("b", "", String(index)));
+      const groups = dense ? [step.events.flat()] : step.events;
+      const cells = groups.map((events) => this.overviewCell(events, dense ? room : room / 8));
+      const item = el("div", "ov", name, el("div", "ov-cells", ...cells));
+      item.title = `step ${index}: ${step.title}`;
+      return item;
+    }));
+    holder.setAttribute("aria-valuemin", 0);
+    holder.setAttribute("aria-valuemax", run.frames - 1);
+  }
+
+  overviewCell(events, room) {
+    const order = ["wrong", "checkpoint", "migrate", "preempted", "hit", "boundary"];
+    const event = order.find((name) => events.includes(name));
+    const cell = el("span", event ? `ov-cell ${event}` : "ov-cell");
+    if (event && room >= 13) cell.append(sign(this.run.signs[event], ""));
+    return cell;
+  }
+
+  showOverview() {
+    const holder = this.find(".overview");
+    const dense = holder.classList.contains("dense");
+    const step = Math.floor(this.frame / this.run.phases.length);
+    const at = dense ? step : this.frame;
+    [...holder.querySelectorAll(".ov-cell")].forEach((cell, index) => {
+      cell.classList.toggle("now", index === at);
+      cell.classList.toggle("ahead", index > at);
+    });
+    [...holder.children].forEach((item, index) => item.classList.toggle("now", index === step));
+    const { phase } = this.view();
+    holder.setAttribute("aria-valuenow", this.frame);
+    holder.setAttribute("aria-valuetext", `step ${step}, ${phase}`);
+  }
+
+  overviewFrame(event) {
+    const holder = this.find(".overview");
+    const box = holder.getBoundingClientRect();
+    const { steps, phases } = this.run;
+    const place = clamp((event.clientX - box.left) / box.width, 0, 0.9999) * steps.length;
+    const step = Math.floor(place);
+    if (holder.classList.contains("dense")) return step * phases.length + (this.frame % phases.length);
+    const cells = holder.children[step].querySelector(".ov-cells").getBoundingClientRect();
+    const inside = (event.clientX - cells.left) / (cells.width - 15);
+    return step * phases.length + clamp(Math.floor(inside * phases.length), 0, phases.length - 1);
+  }
+
+  buildChips() {
+    const { run } = this;
+    this.find(".chips").replaceChildren(...run.phases.map((phase, index) => {
+      const chip = el("button", "chip", phase);
+      chip.type = "button";
+      chip.addEventListener("click", () => this.go(this.frame - (this.frame % run.phases.length) + index));
+      return chip;
+    }));
+  }
+
+  showChips() {
+    const { run } = this;
+    const now = this.frame % run.phases.length;
+    const start = this.frame - now;
+    [...this.find(".chips").children].forEach((chip, index) => {
+      chip.className = `chip ${index === now ? "now" : index > now ? "ahead" : ""}`;
+      chip.setAttribute("aria-current", index === now ? "step" : "false");
+      const events = run.events(start + index);
+      const few = events.length > 3 ? events.slice(0, 3) : events;
+      chip.replaceChildren(run.phases[index], ...few.map((event) => sign(run.signs[event], event)));
+      chip.title = events.map((event) => run.events_in_words[event]).join(", ");
+    });
+  }
+
+  buildRamp() {
+    const ramp = this.find(".ramp");
+    const steps = ["n10", "n7", "n3", "z", "p3", "p7", "p10"];
+    ramp.replaceChildren(
+      svgNode("rect", { width: 56, height: 10 }, "z"),
+      ...steps.map((cls, index) => svgNode("rect", { x: index * 8, width: 8, height: 10 }, cls)),
+    );
+  }
+
+  // ---------------------------------------------------------------- lamps
+
+  buildLamps() {
+    const lamps = this.run.invariants.map((name) => {
+      const lamp = el("button", "lamp", svgNode("svg", { viewBox: "0 0 14 14", "aria-hidden": "true" }), name);
+      lamp.type = "button";
+      lamp.addEventListener("click", () => this.openLamp(name));
+      return lamp;
+    });
+    this.find(".lamps").replaceChildren(el("span", "", "invariants"), ...lamps);
+    this.find(".findings").hidden = true;
+  }
+
+  stepFindings() {
+    const at = this.frame % this.run.phases.length;
+    const step = Math.floor(this.frame / this.run.phases.length);
+    return this.run.steps[step].findings.filter(([, phase]) => phase <= at);
+  }
+
+  showLamps() {
+    const { run } = this;
+    const broken = new Set(this.stepFindings().map(([name]) => name));
+    const texts = run.steps[Math.floor(this.frame / run.phases.length)].lamps;
+    [...this.find(".lamps").querySelectorAll(".lamp")].forEach((lamp, index) => {
+      const bad = broken.has(run.invariants[index]);
+      lamp.classList.toggle("bad", bad);
+      lamp.title = texts[index];
+      lamp.setAttribute("aria-label", `${texts[index]}; ${bad ? "broken" : "holds"}`);
+      lamp.firstChild.replaceChildren(
+        svgNode("path", { d: bad ? "M7 .5L13.5 7L7 13.5L.5 7z" : "M.5 7a6.5 6.5 0 1 0 13 0a6.5 6.5 0 1 0 -13 0" }, "disc"),
+        svgNode("path", { d: bad ? "M4.8 4.8l4.4 4.4M9.2 4.8l-4.4 4.4" : "M3.8 7.3l2.2 2.2l4.2 -4.6" }, "tick"),
+      );
+    });
+    if (!this.find(".findings").hidden) this.fillFindings();
+  }
+
+  openLamp(name) {
+    const list = this.find(".findings");
+    if (!list.hidden && this.lamp === name) {
+      list.hidden = true;
+      return;
+    }
+    this.lamp = name;
+    list.hidden = false;
+    this.fillFindings();
+  }
+
+  fillFindings() {
+    const { run } = this;
+    const list = this.find(".findings");
+    const step = Math.floor(this.frame / run.phases.length);
+    const text = run.steps[step].lamps[run.invariants.indexOf(this.lamp)];
+    const found = run.steps[step].findings.filter(([name]) => name === this.lamp);
+    const rows = found.map((finding) => {
+      const [, phase, message, place, request, layer] = finding;
+      const row = el("button", "", message, el("small", "", place ? `show ${place}` : "show"));
+      row.type = "button";
+      row.addEventListener("click", () => {
+        list.hidden = true;
+        if (request !== null) this.request = request;
+        const number = run.layers.findIndex(([other]) => other === layer);
+        if (number >= 0) [this.layer, this.group] = [number, run.layers[number][1]];
+        this.go(step * run.phases.length + phase, "jump");
+      });
+      return row;
+    });
+    list.replaceChildren(el("p", "", text), ...rows);
+  }
+
+  // ---------------------------------------------------------------- fields and blocks point at each other
+
+  pointField(row, name, meaning) {
+    const table = this.find(".metadata .body");
+    for (const other of table.querySelectorAll("tr")) other.classList.remove("at");
+    this.unring();
+    const told = this.find(".meaning");
+    const shown = row ?? [...table.querySelectorAll("tr")].find((other) => other.blocks?.length);
+    if (!shown) {
+      told.replaceChildren();
+      return;
+    }
+    shown.classList.add("at");
+    const point = row ? { name, meaning } : shown.point;
+    told.replaceChildren(el("b", "", point.name), `: ${point.meaning}`);
+    if (row) this.ring(new Set(row.blocks));
+  }
+
+  ring(blocks) {
+    for (const node of this.root.querySelectorAll(".main [data-block]")) {
+      if (!blocks.has(Number(node.dataset.block)) || !node.classList.contains("bk")) continue;
+      const box = node.getBBox();
+      const at = { x: box.x - 3, y: box.y - 3, width: box.width + 6, height: box.height + 6, rx: 7 };
+      node.append(svgNode("rect", at, "ring"));
+      node.classList.add("pointed");
+    }
+  }
+
+  unring() {
+    for (const node of this.root.querySelectorAll(".pointed")) {
+      node.classList.remove("pointed");
+      for (const ring of node.querySelectorAll(".ring")) ring.remove();
+    }
+  }
+
+  pointBlock(block) {
+    for (const row of this.find(".metadata .body").querySelectorAll("tr")) {
+      row.classList.toggle("hit", block !== null && (row.blocks ?? []).includes(block));
+    }
+  }
+
+  pointCell(event) {
+    const cells = event.target.closest?.(".cells");
+    const told = this.find(".pointed-at");
+    if (!cells) {
+      told.textContent = "";
+      return;
+    }
+    const { size, columns, rows, values, raw } = cells.heat;
+    const box = cells.getBoundingClientRect();
+    const scale = box.width / (size * columns);
+    const column = clamp(Math.floor((event.clientX - box.left) / scale / size), 0, columns - 1);
+    const row = clamp(Math.floor((event.clientY - box.top) / scale / size), 0, rows - 1);
+    const at = row * columns + column;
+    told.textContent = `row ${row}, column ${column}: ${values[at]}, hex ${raw[at]}`;
+  }
+
+  // ---------------------------------------------------------------- input
+
+  on(target, type, act, options) {
+    target.addEventListener(type, act, options);
+    this.leavers.push(() => target.removeEventListener(type, act, options));
+  }
+
+  listen() {
+    const acts = {
+      first: () => this.go(0, "jump"),
+      back: () => this.step(-1),
+      play: () => this.toggle(),
+      forward: () => this.step(1),
+      last: () => this.go(this.last, "jump"),
+      event: () => this.nextEvent(),
+      speed: () => this.nextSpeed(),
+      hex: () => this.toggleHex(),
+    };
+    for (const node of this.root.querySelectorAll("[data-do]")) {
+      node.type = "button";
+      this.on(node, "click", () => acts[node.dataset.do]());
+    }
+    this.tabs();
+    this.scrub();
+    this.on(this.find(".lanes .scroll"), "scroll", () => this.pinGutter());
+    this.on(this.find(".change-picture"), "pointermove", (event) => this.pointCell(event));
+    this.on(this.find(".change-picture"), "pointerleave", () => { this.find(".pointed-at").textContent = ""; });
+    this.on(this.find(".main"), "pointerover", (event) => {
+      const node = event.target.closest?.("[data-block]");
+      this.pointBlock(node ? Number(node.dataset.block) : null);
+    });
+    this.on(this.root.ownerDocument, "keydown", (event) => this.key(event));
+    this.on(window, "resize", () => this.fit());
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    this.on(dark, "change", () => setTimeout(() => this.dress(), 50));
+    const observer = new ResizeObserver(() => this.fit());
+    observer.observe(this.root);
+    this.leavers.push(() => observer.disconnect());
+  }
+
+  tabs() {
+    const pick = (name) => {
+      this.tab = name;
+      for (const tab of this.root.querySelectorAll("[role=tab]")) {
+        const chosen = tab.dataset.tab === name;
+        tab.setAttribute("aria-selected", chosen);
+        tab.tabIndex = chosen ? 0 : -1;
+        this.find(`.lower .${tab.dataset.tab}`).classList.toggle("chosen", chosen);
+      }
+    };
+    const all = [...this.root.querySelectorAll("[role=tab]")];
+    all.forEach((tab, index) => {
+      this.on(tab, "click", () => pick(tab.dataset.tab));
+      this.on(tab, "keydown", (event) => {
+        const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+        if (!by) return;
+        event.preventDefault();
+        event.stopPropagation();
+        const next = all[(index + by + all.length) % all.length];
+        pick(next.dataset.tab);
+        next.focus();
+      });
+    });
+    pick(this.tab);
+  }
+
+  scrub() {
+    const strip = this.find(".overview");
+    const follow = (event) => {
+      const frame = this.overviewFrame(event);
+      if (frame !== this.frame) this.go(frame, "jump");
+    };
+    this.on(strip, "pointerdown", (event) => {
+      strip.setPointerCapture(event.pointerId);
+      follow(event);
+    });
+    this.on(strip, "pointermove", (event) => {
+      if (event.buttons & 1) follow(event);
+    });
+  }
+
+  nextSpeed() {
+    this.speed = SPEEDS[(SPEEDS.indexOf(this.speed) + 1) % SPEEDS.length];
+    const name = this.speed === 0.5 ? "½×" : `${this.speed}×`;
+    const node = this.find("[data-do=speed]");
+    node.textContent = name;
+    node.setAttribute("aria-label", `speed ${name}`);
+  }
+
+  toggleHex() {
+    this.hex = !this.hex;
+    this.find("[data-do=hex]").setAttribute("aria-pressed", this.hex);
+    this.showChanges("jump");
+  }
+
+  key(event) {
+    if (!this.run || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!this.root.isConnected || !this.root.clientWidth || this.hidden.has("transport") || isTaken(event, this.root)) return;
+    const held = event.repeat ? "jump" : "fade";
+    const phases = this.run.phases.length;
+    const acts = {
+      " ": () => event.repeat || this.toggle(),
+      ArrowRight: () => this.step(event.shiftKey ? phases : 1, held),
+      ArrowLeft: () => this.step(event.shiftKey ? -phases : -1, held),
+      Home: () => this.go(0, "jump"),
+      End: () => this.go(this.last, "jump"),
+      e: () => this.nextEvent(),
+      E: () => this.nextEvent(),
+      Escape: () => { this.find(".findings").hidden = true; },
+    };
+    const act = acts[event.key];
+    if (!act) return;
+    if (event.key !== "Escape") event.preventDefault();
+    act();
+  }
+
+  leave() {
+    this.pause();
+    clearTimeout(this.telling);
+    for (const undo of this.leavers) undo();
+  }
+}
+
+// Keys belong to whoever has the focus and a use for them: fields, lists, menus, dialogs.
+function isTaken(event, root) {
+  const [target] = event.composedPath();
+  if (!(target instanceof Element)) return false;
+  if (target.ownerDocument.querySelector("[role=dialog]:not([hidden])")) return true;
+  if (target.isContentEditable || target.closest("input, textarea, select, [contenteditable=true]")) return true;
+  const inside = root.contains(target);
+  if (event.key === " " && target.closest("button, a, summary, [role=button], [role=tab], [role=option]")) return true;
+  return !inside && target.closest("[role=slider], [role=tab], [role=radio], [role=listbox], [role=menu], [role=grid]") !== null;
+}
+
+function clamp(value, low, high) {
+  return Math.min(Math.max(value, low), high);
+}
+
+function sizeSvg(svg, width, height, scale) {
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.setAttribute("width", width * scale);
+  svg.setAttribute("height", height * scale);
+}
+
+// The colour behind a node: Streamlit says it, else the first ancestor that has one.
+function backgroundOf(node) {
+  const said = getComputedStyle(node).getPropertyValue("--st-background-color").trim();
+  if (said) return said;
+  let at = node.parentNode;
+  while (at) {
+    const element = at instanceof ShadowRoot ? at.host : at;
+    if (!(element instanceof Element)) break;
+    const colour = getComputedStyle(element).backgroundColor;
+    if (colour && !/, 0\)$|transparent/.test(colour)) return colour;
+    at = element.parentNode;
+  }
+  return "";
+}
+
+function luminance(colour) {
+  const numbers = colour.startsWith("#")
+    ? colour.slice(1).match(colour.length > 4 ? /../g : /./g).map((digits) => parseInt(digits.padEnd(2, digits), 16))
+    : (colour.match(/[\d.]+/g) ?? [255, 255, 255]).map(Number);
+  const [red, green, blue] = numbers;
+  return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255;
+}
+
+export default function mount({ data, parentElement, setStateValue }) {
+  const root = parentElement.querySelector(".stage");
+  if (parentElement.stage?.root !== root) {
+    parentElement.stage?.leave();
+    parentElement.stage = new Stage(root);
+  }
+  const { stage } = parentElement;
+  stage.report = (view) => setStateValue("view", view);
+  stage.receive(data);
+  return () => {
+    stage.leave();
+    delete parentElement.stage;
+  };
+}

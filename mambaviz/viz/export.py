@@ -1,0 +1,68 @@
+"""A run as one HTML file that needs nothing else: no server, no Python, no network.
+
+The same script and style as in the app with the payload inside, for an issue, a mail, a talk.
+"""
+
+from __future__ import annotations
+
+import json
+from html import escape
+
+from mambaviz.trace import PhaseName, Trace
+from mambaviz.viz import theme
+from mambaviz.viz.assets import STAGE_HTML, stage_css, stage_js
+from mambaviz.viz.payload import stage_payload
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<title>{title}</title>
+<style>
+html,body{{margin:0}}
+body{{font-family:{sans}}}
+{light}
+@media (prefers-color-scheme: dark){{{dark}}}
+body{{background:var(--background);color:var(--text)}}
+main{{padding:10px 20px;max-width:1600px;margin:auto}}
+{css}
+</style></head>
+<body><main id="stage">{markup}</main>
+<script type="application/json" id="data">{data}</script>
+<script type="module">
+{script}
+mount({{
+  data: JSON.parse(document.getElementById("data").textContent),
+  parentElement: document.getElementById("stage"),
+  setStateValue: () => {{}},
+}});
+</script></body></html>
+"""
+
+
+def replay_html(
+    trace: Trace,
+    *,
+    step: int = 0,
+    phase: PhaseName = "schedule",
+    request: str | None = None,
+    layer: int = 0,
+) -> str:
+    """The stage of a run as the text of an HTML file, opened at the given place."""
+    payload = stage_payload(trace)
+    asked = {"step": step, "phase": phase, "request": request, "layer": layer, "run": payload.run}
+    data = {"payload": payload.text, "asked": asked, "hidden": []}
+    return _PAGE.format(
+        title=escape(f"mambaviz: {trace.scenario.name}"),
+        sans=theme.SANS,
+        light=theme.css_of("html", "light"),
+        dark=theme.css_of("html", "dark"),
+        css=stage_css(),
+        markup=STAGE_HTML,
+        data=_inside_script(json.dumps(data, ensure_ascii=False)),
+        script=stage_js().replace("export default function mount", "function mount"),
+    )
+
+
+def _inside_script(text: str) -> str:
+    """JSON that cannot end the script element it stands in, whatever a request is called."""
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
