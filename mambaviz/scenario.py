@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -168,7 +167,7 @@ class Scenario(_Data):
             raise ValueError(problem)
         return self
 
-    @cached_property
+    @property
     def content_hash(self) -> str:
         """SHA-256 over what decides the run: everything but the name and the story."""
         content = self.model_dump(mode="json", exclude={"name", "story"})
