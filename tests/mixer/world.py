@@ -13,7 +13,6 @@ from itertools import accumulate
 import numpy as np
 import torch
 
-from kernels import KernelSet
 from mambaviz.attention import (
     CommonAttentionMetadata,
     Mamba2AttentionMetadata,
@@ -38,12 +37,14 @@ from mambaviz.oracle import (
     compare_state,
     compare_window,
 )
+from tests.mixer.conftest import Place
 
 TORCH_DTYPES: dict[CacheDtype, torch.dtype] = {
     "float32": torch.float32,
     "float16": torch.float16,
     "bfloat16": torch.bfloat16,
 }
+PROMPTS = (12, 9)  # prompt lengths of the requests
 WRONG = 900_000  # draft tokens that verification rejects
 
 
@@ -58,7 +59,7 @@ class Setup:
     ring_len: int = 0
     max_len: int = 40
     padding: int = 3  # elements between the states of two blocks
-    shape: LayerShape = LayerShape()
+    shape: LayerShape = field(default_factory=LayerShape)
     fault: bool = False
 
     @property
@@ -71,9 +72,7 @@ class Setup:
 
     @property
     def config(self) -> MixerConfig:
-        return MixerConfig(
-            self.mode, self.spec.block_size, self.num_spec, self.layout, self.fault
-        )
+        return MixerConfig(self.mode, self.spec.block_size, self.num_spec, self.layout, self.fault)
 
     @property
     def spec(self) -> MambaSpec:
@@ -132,36 +131,30 @@ class Request:
     computed: int = 0
     accepted: int = 1  # of its last step
     column: int = 0  # align: running column
-    last_scheduled: int = -1  # all mode with drafts: of its last step
-    base: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.base = self.prompt
+    last_scheduled: int = -1  # of its last step, if that was a decode
 
 
 class World:
     """One layer and its requests on one back end."""
 
-    def __init__(
-        self, setup: Setup, kernels: KernelSet, device: torch.device, requests: int = 2
-    ) -> None:
-        self.setup, self.kernels, self.device = setup, kernels, device
+    def __init__(self, setup: Setup, place: Place) -> None:
+        self.setup, self.kernels, self.device = setup, place.kernels, place.device
         self.params = LayerParams.create(setup.shape, seed=3, layer=1)
         self.oracle = Oracle([self.params])
-        self.builder = setup.builder(device)
-        self.num_blocks = 1 + requests * setup.columns
-        self.states = setup.caches(self.num_blocks, device)
+        self.builder = setup.builder(self.device)
+        self.num_blocks = 1 + len(PROMPTS) * setup.columns
+        self.states = setup.caches(self.num_blocks, self.device)
         # Ids neither in order nor next to each other.
         ids = np.random.default_rng(5).permutation(np.arange(1, self.num_blocks)).tolist()
         self.requests = [
             self._request(index, ids[index * setup.columns : (index + 1) * setup.columns])
-            for index in range(requests)
+            for index in range(len(PROMPTS))
         ]
         self.metadata: Mamba2AttentionMetadata | None = None
 
-    def _request(self, index: int, row: list[int], prompt: int = 6) -> Request:
+    def _request(self, index: int, row: list[int]) -> Request:
         tokens = [1000 * (index + 1) + position for position in range(self.setup.max_len)]
-        return Request(row, self.oracle.sequence(tokens), tokens, prompt + index)
+        return Request(row, self.oracle.sequence(tokens), tokens, prompt=PROMPTS[index])
 
     @property
     def conv(self) -> torch.Tensor:
@@ -233,7 +226,7 @@ class World:
             is_prefilling=torch.tensor(prefilling),
             seq_lens_cpu_upper_bound=torch.tensor(seq_lens, dtype=torch.int32),
             replayssm_decode_base_cpu=torch.tensor(
-                [request.base for request in rows], dtype=torch.int32
+                [request.prompt for request in rows], dtype=torch.int32
             ),
         )
         if not self.setup.num_spec:
@@ -249,13 +242,11 @@ class World:
         return torch.tensor(values, dtype=torch.int32, device=self.device)
 
     def _advance(self, request: Request, count: int, accepted: int) -> None:
-        if request.computed >= request.prompt or count <= 1 + self.setup.num_spec:
-            request.last_scheduled = (request.computed + count - 1) // self.setup.block_size
-        else:
-            request.last_scheduled = -1
-        decoded = self.metadata is not None and request.computed >= request.prompt
-        request.computed += accepted
+        decoded = request.computed >= request.prompt
+        last = (request.computed + count - 1) // self.setup.block_size
+        request.last_scheduled = last if decoded else -1
         request.accepted = accepted if decoded else 1
+        request.computed += accepted
 
     # ------------------------------------------------------------------------------- judgement
 
@@ -270,11 +261,20 @@ class World:
         column = {
             "none": 0,
             "align": request.column,
-            "all": request.last_scheduled
-            if request.last_scheduled >= 0
-            else max(0, (request.computed - 1) // self.setup.block_size),
+            "all": self.column_all(request),
         }[self.setup.mode]
         self.check_block(request, column, request.computed, offset)
+
+    def check_temporal(self, request: Request, block: int) -> None:
+        """The block's temporal state is the one after ``computed`` tokens."""
+        truth = request.sequence.truth_after(0, request.computed)
+        accept(compare_state(truth, self.states[1][block].float().cpu(), self.setup.dtype))
+
+    def column_all(self, request: Request) -> int:
+        """All mode: where the last step left the window, and the first of its states."""
+        if request.last_scheduled >= 0:
+            return request.last_scheduled
+        return (request.computed - 1) // self.setup.block_size
 
     def check_block(self, request: Request, column: int, tokens: int, offset: int = 0) -> None:
         """Window of the column, state ``offset`` columns behind it: those after ``tokens``."""
@@ -286,6 +286,12 @@ class World:
         if not self.setup.ring_len:
             state = self.states[1][behind].float().cpu()
             accept(compare_state(truth, state, self.setup.dtype))
+
+
+def bits(state: torch.Tensor) -> torch.Tensor:
+    """A cache's content as integers on the host: NaN and signed zeros compare as they are."""
+    width = {2: torch.int16, 4: torch.int32}[state.element_size()]
+    return state.detach().cpu().contiguous().view(width)
 
 
 def accept(comparison: Comparison) -> None:
