@@ -39,10 +39,13 @@ def test_align_needs_every_column_up_to_the_last_scratch() -> None:
         mamba_get_block_table_tensor(blocks, int32([1, 9]), spec, "align")
 
 
-def test_the_builder_checks_columns_on_the_cpu_lengths() -> None:
-    builder = Setup(mode="align", num_spec=2).builder()
+def test_the_builder_checks_columns_on_the_cpu_lengths(device: str) -> None:
+    """The device lengths fit: so this is found out without asking the device."""
+    builder = Setup(mode="align", num_spec=2).builder(device)
+    common = batch([8], [8], [True], columns=4, device=device)
+    assert builder.build(0, common).num_prefills == 1
     with pytest.raises(ValueError, match="row 0 has seq_len 9"):
-        builder.build(0, batch([9], [9], [True], columns=4))
+        builder.build(0, common.replace(seq_lens_cpu_upper_bound=int32([9])))
 
 
 @pytest.mark.parametrize("mode", ["none", "align"])
