@@ -60,7 +60,7 @@ def _row_x(row: int, pitch: float) -> float:
 
 
 def _strip(strip: StripView, place: int, y: float, pitch: float, view: StateView) -> Iterator[Mark]:
-    side = "ab"[place]
+    side = f"{'ab'[place]}{strip.block}"  # another block's rows are other marks
     chip = shapes.block_chip(strip.block, strip.role, 46, Z.cell_height, wrong=strip.wrong)
     yield Mark(f"chip-{side}", 0, y, chip)
     yield Mark(f"col-{side}", 53, y + 13, _text("s125 semi", f"col {strip.column}"))
@@ -71,7 +71,7 @@ def _strip(strip: StripView, place: int, y: float, pitch: float, view: StateView
         label = "–" if token is None else f"t{token}"
         body = shapes.token(label, status, pitch - 3, Z.cell_height, "s13")
         origin = (_row_x(sources[row], pitch), Z.first) if row in sources else None
-        yield Mark(f"{side}{row}", _row_x(row, pitch), y, body, origin)
+        yield Mark(f"{side}-{row}", _row_x(row, pitch), y, body, origin)
     if strip.window is not None:
         first, length = strip.window
         length = min(length, len(strip.rows) - first)
@@ -178,10 +178,19 @@ def _temporal(view: StateView) -> Iterator[Mark]:
     pitch = Z.bars_height / max(5, len(bars))
     fold = fold_before(view.tokens, view.block_size)
     yield from _block_lines(view, fold)
-    for index, bar in enumerate(bars):
-        yield from _bar(bar, Z.bars + index * pitch, fold)
+    rows = {bar.column: Z.bars + index * pitch for index, bar in enumerate(bars)}
+    for bar in bars:
+        origin = _slides_from(bar, view.copy, rows)
+        yield from _bar(bar, rows[bar.column], fold, origin)
     if view.copy is not None:
         yield from _temporal_arrow(view.copy, bars, pitch, fold)
+
+
+def _slides_from(bar: BarView, copy: CopyView | None, rows: dict[int, float]) -> float | None:
+    """The y of the bar whose temporal state this one got in this phase."""
+    if copy is None or copy.temporal_skipped or bar.column != copy.dst_col:
+        return None
+    return rows.get(copy.temporal_col) if copy.temporal_col != copy.dst_col else None
 
 
 def shown_bars(view: StateView) -> tuple[BarView, ...]:
@@ -214,7 +223,7 @@ def _block_lines(view: StateView, fold: int) -> Iterator[Mark]:
         position += step
 
 
-def _bar(bar: BarView, y: float, fold: int) -> Iterator[Mark]:
+def _bar(bar: BarView, y: float, fold: int, slides_from: float | None) -> Iterator[Mark]:
     key = f"{bar.block}-{bar.column}" if bar.role in ("retired", "null") else f"{bar.block}"
     chip = shapes.block_chip(bar.block, bar.role, 46, Z.bar_height, wrong=bar.wrong)
     yield Mark(f"bar{key}", 0, y, chip)
@@ -224,7 +233,7 @@ def _bar(bar: BarView, y: float, fold: int) -> Iterator[Mark]:
     note = _bar_note(bar)
     x = Z.left
     if not bar.holder and not bar.stale:
-        yield from _bar_cells(bar, key, y, fold)
+        yield from _bar_cells(bar, key, y, fold, slides_from)
         x = bar_end(bar, fold)
     head = "empty" if bar.absorbed is None else f"h({bar.absorbed})"
     if bar.holder:
@@ -249,16 +258,23 @@ def _bar_note(bar: BarView) -> str:
     return ""
 
 
-def _bar_cells(bar: BarView, key: str, y: float, fold: int) -> Iterator[Mark]:
+def _bar_cells(
+    bar: BarView, key: str, y: float, fold: int, slides_from: float | None
+) -> Iterator[Mark]:
     width, height = Z.bar_cell - 1, Z.bar_height - 6
     count = len(bar.cells)
+
+    def cell(name: str, x: float, body: Body) -> Mark:
+        origin = None if slides_from is None else (x, slides_from + 3)
+        return Mark(f"bar{key}-{name}", x, y + 3, body, origin)
+
     if fold and count:
         text = f"0–{min(count, fold) - 1}" if min(count, fold) > 1 else "0"
         body = shapes.token(text, "prompt", Z.bar_cell * FOLD_CELLS - 1, height, "s12", 2)
-        yield Mark(f"bar{key}-fold", Z.left + 0.5, y + 3, body)
+        yield cell("fold", Z.left + 0.5, body)
     for position in range(fold, count):
         body = shapes.token(str(position), bar.cells[position], width, height, "s12", 2)
-        yield Mark(f"bar{key}-t{position}", _token_x(position, fold) + 0.5, y + 3, body)
+        yield cell(f"t{position}", _token_x(position, fold) + 0.5, body)
 
 
 def bar_end(bar: BarView, fold: int) -> float:

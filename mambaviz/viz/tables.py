@@ -354,7 +354,7 @@ def _block_cells(frame: Frame, value: TensorRecord, group: int) -> tuple[Cell, .
     matrix = value.values if len(value.shape) == 2 else [[block] for block in value.values]
     cells: list[Cell] = []
     for row in matrix[:8]:
-        cells.append(Cell("["))
+        cells.append(Cell(" [" if cells else "["))
         for block in row:
             role = frame.owner(group, block)[2] if block > 0 else "null"
             cells.append(Cell(str(block) if block else "∅", block, role))

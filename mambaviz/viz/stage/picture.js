@@ -104,13 +104,19 @@ class Picture {
       this.add(name, entry, how, speed);
       return;
     }
+    if (how === "copy" && originX !== undefined) {
+      // What moves comes as a shape of its own; what it covers stays until it has arrived.
+      this.leave(before.node, this.motion.fade, this.motion.draw + this.motion.slide, speed);
+      this.add(name, entry, how, speed);
+      return;
+    }
     const [oldNumber, oldX, oldY] = before.entry;
     before.entry = entry;
     const moves = x !== oldX || y !== oldY;
     if (moves) place(before.node, x, y);
-    if (number !== oldNumber) this.redraw(before, number, how, speed);
-    if (how === "copy" && originX !== undefined) this.slideIn(before.node, [originX, originY], [x, y], speed);
-    else if (moves && how !== "jump") this.slide(before.node, [oldX, oldY], [x, y], this.motion.column, 0, speed);
+    const late = how === "copy" && arrivesLate(name, this.bodies[number]);
+    if (number !== oldNumber) this.redraw(before, number, how, late, speed);
+    if (moves && how !== "jump") this.slide(before.node, [oldX, oldY], [x, y], this.motion.column, 0, speed);
   }
 
   add(name, entry, how, speed) {
@@ -127,7 +133,7 @@ class Picture {
   }
 
   // New looks at the same place: the old ones fade as the new ones come.
-  redraw(held, number, how, speed) {
+  redraw(held, number, how, late, speed) {
     const old = held.node.firstChild;
     const fresh = bodyNode(this.bodies[number]);
     if (how === "jump") {
@@ -135,7 +141,7 @@ class Picture {
       return;
     }
     held.node.prepend(fresh);
-    const delay = how === "copy" ? this.motion.draw + this.motion.slide : 0;
+    const delay = late ? this.motion.draw + this.motion.slide : 0;
     this.animate(fresh, [{ opacity: 0 }, { opacity: 1 }], this.motion.fade, delay, speed);
     this.leave(old, this.motion.fade, delay, speed);
   }
@@ -191,6 +197,11 @@ class Picture {
     animation.onfinish = () => node.remove();
     this.running.push(animation);
   }
+}
+
+// What says a block's new content changes only when the copy has arrived.
+function arrivesLate(name, [, cls]) {
+  return cls.startsWith("bk") || name.startsWith("bar");
 }
 
 function move(x, y) {

@@ -86,6 +86,7 @@ class Stage {
   load(run) {
     this.run = run;
     this.frame = 0;
+    this.seen = {};
     this.buildOverview();
     this.buildChips();
     this.buildLamps();
@@ -128,12 +129,13 @@ class Stage {
 
   // Pictures are drawn at their own size; a narrow panel makes them a little smaller.
   scalePictures() {
-    const lanes = this.find(".lanes .scroll").clientWidth - 8;
-    const state = this.find(".state .scroll").clientWidth - 24;
+    this.room = this.find(".lanes .scroll").clientWidth;
+    const lanes = this.room - 8; // its padding
+    const state = this.find(".state .scroll").clientWidth - 24; // its padding
     const { sizes, groups } = this.run;
-    const laneScale = clamp(lanes / sizes.lanes[0], 0.86, 1);
-    sizeSvg(this.find(".lane-picture"), groups[this.group].width, this.laneHeight(), laneScale);
-    sizeSvg(this.find(".state-picture"), ...sizes.state, clamp(state / sizes.state[0], 0.86, 1));
+    this.scale = clamp(lanes / sizes.lanes[0], 0.86, 1);
+    sizeSvg(this.find(".lane-picture"), groups[this.group].width, this.laneHeight(), this.scale);
+    sizeSvg(this.find(".state-picture"), ...sizes.state, clamp(state / sizes.state[0], 0.86, 1), 4);
   }
 
   // ---------------------------------------------------------------- stepping
@@ -195,6 +197,13 @@ class Stage {
   }
 
   // ---------------------------------------------------------------- one frame
+
+  // Whether something differs from what was shown last under this name.
+  isNew(name, ...values) {
+    const old = this.seen[name];
+    this.seen[name] = values;
+    return !old || values.some((value, index) => value !== old[index]);
+  }
 
   // Show a frame; returns how long it wants to be looked at, in ms.
   show(frame, how) {
@@ -297,32 +306,35 @@ class Stage {
 
   // On a long axis, keep the column at work in view; labels on the left stay where they are.
   follow(manner) {
-    const scroll = this.find(".lanes .scroll");
-    if (scroll.scrollWidth <= scroll.clientWidth + 1) return;
+    const { scale, room } = this; // known already: asking the page now would make it lay out twice
+    if (this.run.groups[this.group].width * scale <= room) return;
     const running = this.lanes.pictures[this.request].picture.nodes.get("running");
     if (!running) return;
-    const scale = this.find(".lane-picture").clientWidth / this.run.groups[this.group].width;
+    const scroll = this.find(".lanes .scroll");
     const x = running.entry[1] * scale;
-    const room = scroll.clientWidth;
     if (x > scroll.scrollLeft + this.left * scale && x < scroll.scrollLeft + room * 0.7) return;
     scroll.scrollTo({ left: Math.max(0, x - room * 0.35), behavior: manner === "jump" ? "auto" : "smooth" });
   }
 
   pinGutter() {
-    const scroll = this.find(".lanes .scroll");
-    const scale = this.find(".lane-picture").clientWidth / this.run.groups[this.group].width;
+    const { scrollLeft } = this.find(".lanes .scroll");
     for (const { picture } of this.lanes?.pictures ?? []) {
-      picture.layers[3].style.transform = move(scroll.scrollLeft / scale, 0);
+      picture.layers[3].style.transform = move(scrollLeft / this.scale, 0);
     }
   }
 
   showState(manner) {
     const { run } = this;
-    const key = `${this.request}:${this.layer}`;
     const [layer] = run.layers[this.layer];
-    const how = this.stateKey === key ? manner : "jump";
-    this.stateKey = key;
-    this.statePicture.show(run.marks(`state:${this.request}:${layer}`, this.frame), how, this.speed);
+    const other = this.isNew("state", this.request, this.layer, this.group);
+    const marks = run.marks(`state:${this.request}:${layer}`, this.frame);
+    this.statePicture.show(marks, other ? "jump" : manner, this.speed);
+    if (other) this.labelState();
+  }
+
+  labelState() {
+    const { run } = this;
+    const [layer] = run.layers[this.layer];
     const name = run.requests[this.request];
     this.find(".state-of").textContent = `State of request ${name}, layer ${layer}`;
     this.find(".state-picture").setAttribute("aria-label", `conv window and temporal state of request ${name}`);
@@ -336,13 +348,14 @@ class Stage {
     const { run } = this;
     const [layer] = run.layers[this.layer];
     const marks = run.marks(`changes:${layer}`, this.frame);
+    const none = marks.size === 0;
+    if (!this.isNew("changes", none, this.hex) && none) return;
     const width = run.panel(`width:${layer}`, this.frame) ?? 0;
     sizeSvg(this.find(".change-picture"), width, run.sizes.changes[1], 1);
     // A block's grids stand at another place in every phase: they do not slide, they are new.
     const how = manner === "copy" ? "copy" : "jump";
     this.changePicture.show(new Map(), "jump", this.speed);
     this.changePicture.show(marks, how, this.speed);
-    const none = marks.size === 0;
     this.find(".changes .nothing").textContent = none ? "No block changes in this phase." : "";
     this.find(".change-picture").toggleAttribute("hidden", this.hex || none);
     this.find(".hex").hidden = !this.hex || none;
@@ -353,11 +366,14 @@ class Stage {
   showTexts() {
     const { run, frame } = this;
     const [layer, group] = run.layers[this.layer];
-    words(this.find(".say"), run.panel(`words:${this.request}:${layer}`, frame));
+    const told = run.panel(`words:${this.request}:${layer}`, frame);
+    if (this.isNew("words", told)) words(this.find(".say"), told);
     const why = run.panel("why", frame);
-    whyTable(this.find(".why .body"), why);
-    this.find(".pool").textContent = run.panel("pool", frame);
+    if (this.isNew("why", why)) whyTable(this.find(".why .body"), why);
+    const pool = run.panel("pool", frame);
+    if (this.isNew("pool", pool)) this.find(".pool").textContent = pool;
     const found = run.panel(`metadata:${this.group}`, frame) ?? run.panel(`metadata:${group}`, frame);
+    if (!this.isNew("metadata", found)) return;
     this.find(".metadata .note").textContent = found.note;
     metadataTable(this.find(".metadata .body"), found, (row, name, meaning) => this.pointField(row, name, meaning));
     this.pointField(null);
@@ -458,15 +474,20 @@ class Stage {
   showChips() {
     const { run } = this;
     const now = this.frame % run.phases.length;
-    const start = this.frame - now;
-    [...this.find(".chips").children].forEach((chip, index) => {
+    const chips = [...this.find(".chips").children];
+    if (this.isNew("chips", this.frame - now)) chips.forEach((chip, index) => this.dressChip(chip, this.frame - now + index));
+    chips.forEach((chip, index) => {
       chip.className = `chip ${index === now ? "now" : index > now ? "ahead" : ""}`;
       chip.setAttribute("aria-current", index === now ? "step" : "false");
-      const events = run.events(start + index);
-      const few = events.length > 3 ? events.slice(0, 3) : events;
-      chip.replaceChildren(run.phases[index], ...few.map((event) => sign(run.signs[event], event)));
-      chip.title = events.map((event) => run.events_in_words[event]).join(", ");
     });
+  }
+
+  dressChip(chip, frame) {
+    const { run } = this;
+    const events = run.events(frame);
+    const signs = events.slice(0, 3).map((event) => sign(run.signs[event], event));
+    chip.replaceChildren(run.phases[frame % run.phases.length], ...signs);
+    chip.title = events.map((event) => run.events_in_words[event]).join(", ");
   }
 
   buildRamp() {
@@ -500,7 +521,9 @@ class Stage {
   showLamps() {
     const { run } = this;
     const broken = new Set(this.stepFindings().map(([name]) => name));
-    const texts = run.steps[Math.floor(this.frame / run.phases.length)].lamps;
+    const step = Math.floor(this.frame / run.phases.length);
+    if (!this.isNew("lamps", step, [...broken].join())) return;
+    const texts = run.steps[step].lamps;
     [...this.find(".lamps").querySelectorAll(".lamp")].forEach((lamp, index) => {
       const bad = broken.has(run.invariants[index]);
       lamp.classList.toggle("bad", bad);
@@ -569,7 +592,7 @@ class Stage {
     for (const node of this.root.querySelectorAll(".main [data-block]")) {
       if (!blocks.has(Number(node.dataset.block)) || !node.classList.contains("bk")) continue;
       const box = node.getBBox();
-      const at = { x: box.x - 3, y: box.y - 3, width: box.width + 6, height: box.height + 6, rx: 7 };
+      const at = { x: box.x - 2, y: box.y - 2, width: box.width + 4, height: box.height + 4, rx: 6 };
       node.append(svgNode("rect", at, "ring"));
       node.classList.add("pointed");
     }
@@ -731,7 +754,8 @@ class Stage {
 function isTaken(event, root) {
   const [target] = event.composedPath();
   if (!(target instanceof Element)) return false;
-  if (target.ownerDocument.querySelector("[role=dialog]:not([hidden])")) return true;
+  const dialogs = [...target.ownerDocument.querySelectorAll("[role=dialog]")];
+  if (dialogs.some((dialog) => !root.contains(dialog) && dialog.checkVisibility())) return true;
   if (target.isContentEditable || target.closest("input, textarea, select, [contenteditable=true]")) return true;
   const inside = root.contains(target);
   if (event.key === " " && target.closest("button, a, summary, [role=button], [role=tab], [role=option]")) return true;
@@ -742,10 +766,11 @@ function clamp(value, low, high) {
   return Math.min(Math.max(value, low), high);
 }
 
-function sizeSvg(svg, width, height, scale) {
-  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  svg.setAttribute("width", width * scale);
-  svg.setAttribute("height", height * scale);
+function sizeSvg(svg, width, height, scale, margin = 0) {
+  const [wide, high] = [width + 2 * margin, height + 2 * margin];
+  svg.setAttribute("viewBox", `${-margin} ${-margin} ${wide} ${high}`);
+  svg.setAttribute("width", wide * scale);
+  svg.setAttribute("height", high * scale);
 }
 
 // The colour behind a node: Streamlit says it, else the first ancestor that has one.
