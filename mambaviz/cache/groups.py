@@ -92,7 +92,7 @@ class CacheGroup(ABC):
             if row[column] != NULL_BLOCK and self.retains(column, chunk):
                 self.pool.register(row[column], PrefixKey(self.group, links[column]))
                 registered.append(row[column])
-        self._columns_judged[request] = max(first, full)
+        self._columns_judged[request] = full
         return registered
 
     def free(self, request: str) -> None:
@@ -173,16 +173,16 @@ class MambaGroup(CacheGroup):
 
 
 class MambaNoneGroup(MambaGroup):
-    """none: one block and its scratch, taken once; every token is in column 0."""
+    """none: one block and its scratch, taken once.
+
+    A block is as wide as the model length: every token is in column 0, nothing is retired.
+    """
 
     def blocks_needed(self, request: str, num_tokens: int, hit_columns: int) -> int:  # noqa: ARG002
         return 0 if self.lists.get(request) else 1 + self.num_speculative_blocks
 
     def grow(self, request: str, num_tokens: int) -> None:
         self.lists[request] += self.pool.take(self.blocks_needed(request, num_tokens, 0))
-
-    def retire(self, request: str, computed: int) -> None:
-        """The one state is always needed."""
 
 
 class MambaAllGroup(MambaGroup):
@@ -246,9 +246,8 @@ class MambaAlignGroup(MambaGroup):
             return 1 + self.num_speculative_blocks
         length, running = self._shape(num_tokens)
         columns = len(self.lists[request])
-        if length <= columns:
-            return 0
-        return length - max(columns, running) - len(self._movable(request, running))
+        # None if the row is long enough already: drafts that were rejected do not shrink it.
+        return max(0, length - max(columns, running) - len(self._movable(request, running)))
 
     def grow(self, request: str, num_tokens: int) -> None:
         row = self.lists[request]

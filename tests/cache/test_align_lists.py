@@ -48,6 +48,14 @@ def test_a_chunk_longer_than_the_scratch_leaves_nulls_between() -> None:
     assert second == [0, 0, 0, 1, 0, 0, 0, 2, 3]
 
 
+def test_all_scratch_moves_in_its_order_when_the_running_column_jumps_over_it() -> None:
+    first, second, *_ = lists_of(
+        "a", {"prompt_len": 40, "max_tokens": 1}, num_spec=2, max_num_batched_tokens=16
+    )
+    assert first == [0, 0, 0, 1, 2, 3]
+    assert second == [0, 0, 0, 1, 0, 0, 0, 2, 3, 4]
+
+
 def test_the_worker_is_handed_what_lies_beyond_the_old_length() -> None:
     workers, rows = WorkerRows(), []
     for step in steps(

@@ -88,6 +88,15 @@ def test_all_registers_a_block_that_a_query_of_one_token_finishes() -> None:
     assert scheduler.registered_prefixes() == {1: "a@4", 2: "a@8"}
 
 
+def test_all_does_not_register_a_block_that_a_draft_finished_a_step_before() -> None:
+    """c = 6 → 8 with a draft; only then is column 1 known, in a step without drafts."""
+    request = {"prompt_len": 6, "max_tokens": 5, "drafts": [2, 0], "accept": [1]}
+    scheduler, outputs = run(scenario(request, mode="all", num_spec=2))
+    assert [output.requests["a"].num_computed for output in outputs[1:3]] == [6, 8]
+    assert outputs[2].requests["a"].drafts == 0
+    assert scheduler.registered_prefixes() == {1: "a@4"}
+
+
 # -- attention ---------------------------------------------------------------------------
 
 
@@ -181,6 +190,20 @@ def test_a_hit_block_that_nobody_holds_counts_as_taken() -> None:
     assert not tight.manager.can_admit(request, tight.manager.find_hit(request))
 
 
+def test_a_hit_block_that_another_request_holds_takes_nothing_from_the_free_ones() -> None:
+    """Blocks 1 and 2 are a's, 3 is free: b hits 1 and needs one block."""
+    _, outputs = run(
+        scenario(
+            {"prompt_len": 9, "max_tokens": 4},
+            {"prompt": list(range(1000, 1009)), "arrive": 1, "max_tokens": 1},
+            num_blocks=4,
+        ),
+        2,
+    )
+    assert outputs[1].requests["b"].num_computed == 8
+    assert outputs[1].free_queue_after_alloc == ()
+
+
 # -- retention ---------------------------------------------------------------------------
 
 
@@ -224,6 +247,20 @@ def test_drop_last_matched_block_shortens_a_hit(knob: bool, tokens: int, attenti
         )
     )
     assert scheduler.manager.find_hit(scheduler.requests["a"]).num_tokens == tokens
+
+
+def test_what_is_dropped_is_the_last_block_that_attention_matched() -> None:
+    """b goes on after 13 tokens of a's: three blocks match, not the five that it knows."""
+    _, outputs = run(
+        scenario(
+            {"prompt_len": 13, "max_tokens": 1},
+            {"prompt": [*range(1000, 1013), *range(50, 60)], "arrive": 3, "max_tokens": 1},
+            mode="all",
+            attention_group=True,
+            drop_last_matched_block=True,
+        )
+    )
+    assert outputs[3].requests["b"].num_computed == 8
 
 
 def test_one_token_is_always_computed() -> None:

@@ -88,6 +88,8 @@ def test_reset_running_preempts_everything_and_drops_the_prefixes() -> None:
     assert outputs[3].preempted == ("b", "a")
     assert outputs[3].order == ("a", "b")  # admitted again at once, from nothing
     assert [row.num_computed for row in outputs[3].requests.values()] == [0, 0]
+    assert outputs[2].requests["a"].last_state_block_idx == 1
+    assert outputs[3].requests["a"].last_state_block_idx is None
     assert outputs[3].scheduled_cached_reqs.resumed_req_ids == {"a", "b"}
 
 
