@@ -127,8 +127,8 @@ class LayerParams:
         )
 
     def embedding(self, token_ids: Sequence[int]) -> FloatArray:
-        """Quarters between -1 and 1, [tokens, E]; any token id, the same in every layer."""
-        ids = np.array([token & (2**64 - 1) for token in token_ids], dtype=np.uint64)
+        """Quarters between -1 and 1, [tokens, E], the same in every layer; ids wrap at 2**61."""
+        ids = np.array([token % 2**61 for token in token_ids], dtype=np.uint64)
         entry = np.arange(EMBEDDING_WIDTH, dtype=np.uint64)
         keys = ids[:, None] * np.uint64(EMBEDDING_WIDTH) + entry
         return hashed_multiples(f"{self.seed}/embedding", keys, 4, 1 / 4)
