@@ -132,9 +132,8 @@ def load_inputs(
     exist (a prefill without initial state has none: zeros), ``x`` at the query's first token.
     """
     is_channel = channel < DIM
-    old = load_float(
-        old_rows + index * stride_row + channel * stride_channel, (index < num_old) & is_channel
-    )
+    is_old = (index >= 0) & (index < num_old)
+    old = load_float(old_rows + index * stride_row + channel * stride_channel, is_old & is_channel)
     token = index - HISTORY
     is_token = (token >= 0) & (token < length)
     new = tl.load(x + token * DIM + channel, mask=is_token & is_channel, other=0)
@@ -327,7 +326,7 @@ def causal_conv1d_prefill_kernel(
                 last = load_column(last_columns, prefill)
                 # Backwards: only the first column can hold the block that was read, and windows
                 # of later columns may still need its rows.
-                for back in range(last - first + 1):
+                for back in range(tl.minimum(last - first + 1, num_columns)):
                     column = last - back
                     absorbed = tl.where(back == 0, length, (column + 1) * block_size - computed)
                     rows = load_inputs(

@@ -49,11 +49,11 @@ def _live_block(
 # ------------------------------------------------------------------------------ causal convolution
 
 
-def _window(conv_block: torch.Tensor, offset: int, rows: int) -> torch.Tensor:
-    """``rows`` token rows of a block [state_len, dim] from ``offset`` on; zeros beyond."""
-    window = torch.zeros(rows, conv_block.shape[1])
-    if 0 <= offset < len(conv_block):
-        found = conv_block[offset : offset + rows].float()
+def _window(inputs: torch.Tensor, first: int, rows: int) -> torch.Tensor:
+    """``rows`` rows of [inputs, dim] from ``first`` on, float32; zeros where there are none."""
+    window = torch.zeros(rows, inputs.shape[1])
+    if 0 <= first < len(inputs):
+        found = inputs[first : first + rows].float()
         window[: len(found)] = found
     return window
 
@@ -181,12 +181,12 @@ def causal_conv1d_prefill_kernel(
             continue
         computed = _column(num_computed_tokens, prefill)
         last_column = _column(last_columns, prefill)
-        for column in range(_column(first_columns, prefill), last_column + 1):
+        first_column = max(_column(first_columns, prefill), last_column + 1 - num_columns)
+        for column in range(first_column, last_column + 1):
             absorbed = length if column == last_column else (column + 1) * block_size - computed
             target = _live_block(state_indices, prefill, column, num_columns, num_blocks)
             if target:
-                window = inputs[absorbed : absorbed + K - 1]
-                blocks[target, : K - 1] = window.to(conv_state.dtype)
+                blocks[target, : K - 1] = _window(inputs, absorbed, K - 1).to(conv_state.dtype)
 
 
 # ----------------------------------------------------------------------- selective state recurrence
