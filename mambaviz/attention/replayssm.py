@@ -65,7 +65,7 @@ def ring_steps(
         anchor = np.maximum(decode_base, num_computed // align_block_size * align_block_size)
     since_anchor = num_computed - anchor
     # A row before its base still absorbs its prompt: the ring must not outlive this step.
-    leftover = live & (since_anchor < 0)
+    leftover = since_anchor < 0
     steps = np.where(live, np.maximum(since_anchor, 0), 0)
     write_pos = steps % ring_len
     is_flush = live & ((write_pos == ring_len - 1) | leftover)

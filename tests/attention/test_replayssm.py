@@ -45,13 +45,15 @@ def test_a_leftover_prompt_token_counts_no_step_and_flushes(setup: Setup) -> Non
     assert decode(setup, [9], [10]) == ([0], [1])
 
 
-@pytest.mark.parametrize("setup", [NONE, ALIGN])
-def test_padding_rows_count_no_step_and_do_not_flush(setup: Setup) -> None:
+@pytest.mark.parametrize("ring_len", [1, 4])
+@pytest.mark.parametrize("mode", ["none", "align"])
+def test_padding_rows_count_no_step_and_do_not_flush(mode: CacheMode, ring_len: int) -> None:
     # seq_len 0 stands below its base and, in align mode, on a block boundary.
-    common = batch([1, 0, 0], [10, 0, 8], decode_base=[9, 3, 1])
+    common = batch([1, 0, 0], [11, 0, 8], decode_base=[9, 3, 1])
+    setup = Setup(mode=mode, replayssm=True, block_size=8, ring_len=ring_len)
     metadata = setup.builder().build(0, common)
-    assert metadata.write_pos_d.tolist() == [0, 0, 0]
-    assert metadata.is_flush_d.tolist() == [0, 0, 0]
+    assert metadata.write_pos_d.tolist() == [1 % ring_len, 0, 0]
+    assert metadata.is_flush_d.tolist() == [int(ring_len == 1), 0, 0]
 
 
 def test_a_ring_of_one_entry_always_flushes() -> None:
