@@ -7,10 +7,11 @@ nothing on the page changes before Apply.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, TypeVar
 
+import pandas as pd
 import streamlit as st
 
 from mambaviz.faults import FAULTS
@@ -30,6 +31,8 @@ from mambaviz.pages.editor_data import (
     to_draft,
 )
 from mambaviz.scenario import Scenario, ScenarioError, parse
+
+Row = TypeVar("Row", RequestRow, EventRow)
 
 _OPEN = "editor_open"
 _SEED = "editor_seed"  # the draft that the widgets started from
@@ -166,60 +169,62 @@ def _knob(knob: Knob, value: Any) -> Any:
 
 
 def _requests_table(draft: Draft, wrong: str) -> list[RequestRow]:
-    number = st.column_config.NumberColumn
-    text = st.column_config.TextColumn
-    kinds: dict[str, Callable[..., Any]] = {
-        "prompt_len": number,
-        "arrive": number,
-        "max_tokens": number,
-    }
     columns = {
-        name: kinds.get(name, text)(name, help=help_, **({"step": 1} if name in kinds else {}))
-        for name, help_ in REQUEST_HELP.items()
+        name: _number(name, hint)
+        if name in ("prompt_len", "arrive", "max_tokens")
+        else st.column_config.TextColumn(name, help=hint)
+        for name, hint in REQUEST_HELP.items()
     }
-    records = st.data_editor(
-        [asdict(row) for row in draft.requests],
-        key=_key("requests"),
-        num_rows="dynamic",
-        column_config=columns,
-        hide_index=True,
-        width="stretch",
-    )
-    for index in range(len(records)):
-        if wrong == f"requests[{index}]":
-            st.markdown(f":red[✗ row {index + 1}: see the sentence at the top]")
+    rows = _table("requests", draft.requests, RequestRow, columns)
+    _beside_rows("requests", rows, wrong)
     _beside("requests", wrong)
     st.caption(
         "Add a row at the bottom. Point at a heading for what a column takes. "
         "Lists are used in turn: accept 2,0,1 keeps two drafts, then none, then one."
     )
-    return rows_from(records, RequestRow)
+    return rows
 
 
 def _events_table(draft: Draft, wrong: str) -> list[EventRow]:
     columns = {
-        "step": st.column_config.NumberColumn("step", help=EVENT_HELP["step"], step=1),
+        "step": _number("step", EVENT_HELP["step"]),
         "kind": st.column_config.SelectboxColumn(
             "kind", help=EVENT_HELP["kind"], options=list(EVENT_KINDS)
         ),
         "request": st.column_config.TextColumn("request", help=EVENT_HELP["request"]),
     }
-    rows = [asdict(row) for row in draft.events]
-    records = st.data_editor(
-        rows or {name: [] for name in columns},
-        key=_key("events"),
+    rows = _table("events", draft.events, EventRow, columns)
+    _beside_rows("events", rows, wrong)
+    return rows
+
+
+def _number(name: str, hint: str) -> Any:
+    return st.column_config.NumberColumn(name, help=hint, step=1)
+
+
+def _table(name: str, rows: Sequence[Row], kind: type[Row], columns: dict[str, Any]) -> list[Row]:
+    """An editable table of dataclass rows; its columns have types even while it is empty."""
+    types = {
+        item.name: "Int64" if item.type in ("int", "int | None") else "object"
+        for item in fields(kind)
+    }
+    given = pd.DataFrame([asdict(row) for row in rows], columns=list(types)).astype(types)
+    edited = st.data_editor(
+        given,
+        key=_key(name),
         num_rows="dynamic",
         column_config=columns,
         hide_index=True,
         width="stretch",
     )
-    if isinstance(records, dict):  # an empty table comes back by columns
-        cells = zip(*records.values(), strict=True)
-        records = [dict(zip(records, row, strict=True)) for row in cells]
-    for index in range(len(records)):
-        if wrong == f"events[{index}]":
+    cells = edited.astype(object)
+    return rows_from(cells.where(cells.notna(), None).to_dict("records"), kind)
+
+
+def _beside_rows(table: str, rows: Sequence[Any], wrong: str) -> None:
+    for index in range(len(rows)):
+        if wrong == f"{table}[{index}]":
             st.markdown(f":red[✗ row {index + 1}: see the sentence at the top]")
-    return rows_from(records, EventRow)
 
 
 def _faults(draft: Draft) -> None:

@@ -350,7 +350,7 @@ def rows_from(records: Sequence[Mapping[str, Any]], row: type[Any]) -> list[Any]
 
 
 def _empty(cell: Any) -> bool:
-    return cell is None or cell == "" or cell != cell  # NaN is what a table has for "nothing"
+    return cell is None or cell == ""
 
 
 # --------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from mambaviz.pages.state import BackendChoice
-from mambaviz.scenario import PRESET_DIR, PRESETS, Scenario
+from mambaviz.scenario import PRESET_DIR, PRESETS, Scenario, ScenarioError
 from mambaviz.trace import Trace
 from mambaviz.viz.payload import StagePayload, stage_payload
 
@@ -120,12 +120,16 @@ class RunStore:
         """
         key = (scenario.content_hash, backend)
         with self._lock:
-            job = self._jobs.get(key)
+            job, start = self._jobs.get(key), False
             if job is None or job.status == "stopped":
-                job = self._jobs[key] = self._start(scenario, backend)
-            self._jobs.move_to_end(key)
+                job = self._jobs[key] = Job(scenario, backend)
+                start = True
             job.wanted_by.add(session)
+            self._jobs.move_to_end(key)
             self._forget_old()
+        if start:  # not before somebody wants it: a run that nobody wants ends itself
+            name = f"run {scenario.content_hash[:7]} on {backend}"
+            threading.Thread(target=self._compute, args=(job,), name=name, daemon=True).start()
         return job
 
     def find(self, scenario: Scenario, backend: BackendChoice) -> Job | None:
@@ -142,12 +146,6 @@ class RunStore:
         with self._lock:
             if job.status == "failed":
                 self._jobs.pop((job.scenario.content_hash, job.backend), None)
-
-    def _start(self, scenario: Scenario, backend: BackendChoice) -> Job:
-        job = Job(scenario, backend)
-        name = f"run {scenario.content_hash[:7]} on {backend}"
-        threading.Thread(target=self._compute, args=(job,), name=name, daemon=True).start()
-        return job
 
     def _compute(self, job: Job) -> None:
         def progress(done_steps: int, message: str) -> None:
@@ -183,9 +181,11 @@ def explain_failure(error: Exception, done_steps: int) -> str:
 
 
 def is_advice(error: Exception) -> bool:
-    """Whether an error's text is written for the user: what was wrong, what would be right."""
-    names = {kind.__name__ for kind in type(error).__mro__}
-    return bool(names & {"ScenarioError", "UnsupportedScenario", "BackendError"})
+    """Whether an error's text is written for the user: what was wrong, what would be right.
+
+    By name for `kernels.BackendError`, whose module imports torch.
+    """
+    return isinstance(error, ScenarioError) or type(error).__name__ == "BackendError"
 
 
 def first_line(error: Exception) -> str:

@@ -48,20 +48,23 @@ def stage(
     phase: PhaseName = "schedule",
     request: str | None = None,
     layer: int = 0,
+    move: int = 0,
     hidden: Collection[Hidden] = (),
     on_move: Callable[[], None] | None = None,
 ) -> StageState:
     """Draw the stage and say where it stands.
 
     ``payload`` is `mambaviz.viz.payload.stage_payload` of a trace. ``step``, ``phase``,
-    ``request`` and ``layer`` move the stage when they *change* from one run of the page to the
-    next; handing back what the stage itself reported moves nothing. ``hidden`` leaves parts
-    out: the transport (with overview and chips), the three lower panels, the legend.
+    ``request`` and ``layer`` say where the page wants the stage; they move it when they or
+    ``move`` *change* from one run of the page to the next. While a reader steps they must stay
+    as they are: a report that answers to another wish is history (`reported`). ``move`` is for
+    wishing the same place again. ``hidden`` leaves parts out: the transport (with overview and
+    chips), the three lower panels, the legend.
     ``on_move`` runs before the page when a reader has stepped or paused; the new state is then
     in ``st.session_state[key]["view"]`` and is what this function returns.
     """
     given = StageState(step, phase, request, layer)
-    asked = {**asdict(given), "run": payload.run}
+    asked = {**asdict(given), "run": payload.run, "move": move}
     result = _mount()(
         key=key,
         data={"payload": payload.text, "asked": asked, "hidden": sorted(hidden)},

@@ -110,23 +110,18 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
     be read takes its step, phase, request and layer with it: they belong to another run.
     """
     values: dict[str, Any] = {}
-    problems: list[str] = []
-    for name, text in params.items():
-        read = READERS.get(name)
-        if read is None:
-            continue  # such as Streamlit's own embed options
-        try:
-            values[name if name != "run" else "custom"] = read(text)
-        except ValueError as error:
-            problems.append(str(error))
-            if name in ("run", "preset"):
-                return _without_run(values), problems[0]
-    return PageState(**values), problems[0] if problems else ""
-
-
-def _without_run(values: Mapping[str, Any]) -> PageState:
-    kept = ("backend", "theme", "hide")
-    return PageState(**{name: values[name] for name in kept if name in values})
+    problems: dict[str, str] = {}
+    for name in READERS:
+        if name in params:
+            try:
+                values[name] = READERS[name](params[name])
+            except ValueError as error:
+                problems[name] = str(error)
+    if problems.keys() & {"run", "preset"}:
+        values = {name: values[name] for name in values if name in ("backend", "theme", "hide")}
+    if "run" in values:
+        values["custom"] = values.pop("run")
+    return PageState(**values), next(iter(problems.values()), "")
 
 
 def pack(scenario: Scenario) -> str:
@@ -137,27 +132,21 @@ def pack(scenario: Scenario) -> str:
 
 def unpack(packed: str) -> Scenario:
     """Inverse of `pack`. Raises ValueError with a sentence."""
+    shown = f"so the preset “{PRESETS[DEFAULT_PRESET].name}” is shown."
+    decompressor = zlib.decompressobj()
     try:
         raw = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
-        decompressor = zlib.decompressobj()
         text = decompressor.decompress(raw, LONGEST_SCENARIO).decode()
     except (binascii.Error, zlib.error, UnicodeError, ValueError):
-        raise ValueError(
-            "The scenario in this link is damaged (it may have been cut off), "
-            f"so the preset “{PRESETS[DEFAULT_PRESET].name}” is shown."
-        ) from None
+        raise ValueError(f"The scenario in this link is damaged, {shown}") from None
+    if decompressor.unconsumed_tail:
+        raise ValueError(f"The scenario in this link is far too long, {shown}")
     if not decompressor.eof:
-        raise ValueError(
-            "The scenario in this link is cut off or far too long, "
-            f"so the preset “{PRESETS[DEFAULT_PRESET].name}” is shown."
-        )
+        raise ValueError(f"The scenario in this link is damaged: its end is missing, {shown}")
     try:
         return parse(text)
     except ScenarioError as error:
-        raise ValueError(
-            f"The scenario in this link cannot run ({error}), "
-            f"so the preset “{PRESETS[DEFAULT_PRESET].name}” is shown."
-        ) from None
+        raise ValueError(f"The scenario in this link cannot run ({error}), {shown}") from None
 
 
 def _read_preset(text: str) -> str:
@@ -203,9 +192,10 @@ def _read_hidden(text: str) -> tuple[str, ...]:
     return tuple(part for part in PARTS if part in asked)
 
 
+# In the order in which what is wrong with a link is said.
 READERS: Mapping[str, Callable[[str], Any]] = {
-    "preset": _read_preset,
     "run": unpack,
+    "preset": _read_preset,
     "step": _read_count("step"),
     "phase": _read_choice("phase", PHASES, "schedule"),
     "request": lambda text: text[:40],  # whether the run has it shows when the run is there

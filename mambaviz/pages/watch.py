@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
@@ -79,7 +79,7 @@ def choose(view: PageState) -> Screen:
 
 
 def _messages(screen: Screen) -> None:
-    for sentence in (state.notice(), sidebar.open_problem()):
+    for sentence in (state.notice(), beyond_the_end(screen), sidebar.open_problem()):
         if sentence:
             st.warning(sentence, icon=":material/link_off:")
     job = screen.job
@@ -89,6 +89,16 @@ def _messages(screen: Screen) -> None:
         _stopped(screen)
     elif job is None or job.status != "done":
         _follow(screen)
+
+
+def beyond_the_end(screen: Screen) -> str:
+    """A sentence if the view asks for a step that the run does not have."""
+    if screen.run is None or not screen.is_current:
+        return ""
+    steps = len(screen.run.trace.steps)
+    if screen.view.step < steps:
+        return ""
+    return f"There is no step {screen.view.step}: this run has {steps}, so the last one is shown."
 
 
 @st.fragment(run_every=POLL_SECONDS)
@@ -154,29 +164,63 @@ def _given_up(view: PageState) -> bool:
 def _stage_and_tabs(run: Run) -> None:
     """Alone when the stage reports a step: the sidebar does not depend on it."""
     view = state.current()
-    hidden = [part for part in ("transport", "panels", "legend") if part in view.hide]
-    at = within(run, view)
+    wish = wished(run, view)
     shown = stage(
         run.payload,
         key="stage",
-        step=at.step,
-        phase=at.phase,
-        request=at.request,
-        layer=at.layer,
-        hidden=hidden,
+        step=wish.place.step,
+        phase=wish.place.phase,
+        request=wish.place.request,
+        layer=wish.place.layer,
+        move=wish.move,
+        hidden=[part for part in ("transport", "panels", "legend") if part in view.hide],
     )
-    if shown != at and shows(run, view):
-        state.update(step=shown.step, phase=shown.phase, request=shown.request, layer=shown.layer)
+    _note(run, view, shown)
     if "tabs" not in view.hide:
-        tabs.place(run, within(run, state.current()))
+        tabs.place(run, shown)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Where the page wants the stage. It stays while the reader steps: see `stage`."""
+
+    run: str  # `StagePayload.run`
+    place: StageState
+    move: int  # counts the wishes, so that the same place can be wished again
+
+
+def wished(run: Run, view: PageState) -> Wish:
+    """The wish of before, or a new one if the view was changed by anything but the stage.
+
+    While the run of before is on screen, the view is about another one and wishes nothing.
+    """
+    place = within(run, view)
+    old: Wish | None = st.session_state.get("wish")
+    settled = not shows(run, view) or st.session_state.get("stage_at") == place
+    if old and old.run == run.payload.run and settled:
+        return old
+    wish = Wish(run.payload.run, place, old.move + 1 if old else 0)
+    st.session_state["wish"], st.session_state["stage_at"] = wish, place
+    return wish
+
+
+def _note(run: Run, view: PageState, shown: StageState) -> None:
+    """Take over where the reader has stepped to; a run of before leaves the address alone."""
+    if shown.request == run.trace.scenario.requests[0].id:
+        shown = replace(shown, request=None)  # the first one is what a link without says
+    if shown != st.session_state["stage_at"]:
+        st.session_state["stage_at"] = shown
+        if shows(run, view):
+            state.update(
+                step=shown.step, phase=shown.phase, request=shown.request, layer=shown.layer
+            )
 
 
 def within(run: Run, view: PageState) -> StageState:
     """The view's place, as far as the run on screen has it."""
     trace = run.trace
-    request = view.request
-    if request not in {plan.id for plan in trace.scenario.requests}:
-        request = None
+    others = {plan.id for plan in trace.scenario.requests[1:]}
+    request = view.request if view.request in others else None
     return StageState(
         step=min(view.step, len(trace.steps) - 1),
         phase=view.phase,

@@ -10,7 +10,7 @@ const THEME_KEY = /^stActiveTheme-.*-v\d+$/;
 function fold() {
   if (window.innerWidth >= FOLD_BELOW) return;
   const sidebar = document.querySelector('[data-testid="stSidebar"]');
-  if (sidebar?.getAttribute("aria-expanded") !== "true") return;
+  if (sidebar?.dataset.collapsed !== "false") return;
   sidebar.querySelector('[data-testid="stSidebarCollapseButton"] button')?.click();
 }
 

@@ -37,11 +37,17 @@ class Stage {
     const told = JSON.stringify(asked);
     if (payload !== this.payload) {
       this.payload = payload;
-      this.load(new Run(JSON.parse(payload)));
-      this.adopt(asked);
+      const next = JSON.parse(payload);
+      // The same scenario computed anew (a live run for the recorded one) goes on where it is.
+      const stays = told === this.told && this.run?.run === next.run;
+      const [place, playing] = [stays ? this.view() : asked, stays && this.playing];
+      this.load(new Run(next));
+      this.adopt(place);
+      if (playing) this.toggle();
     } else if (told !== this.told && !this.isAt(asked)) {
       this.adopt(asked);
     }
+    if (told !== this.told) this.said = JSON.stringify([this.view(), asked]);
     this.told = told;
     this.asked = asked;
   }
@@ -77,7 +83,10 @@ class Stage {
     clearTimeout(this.telling);
     if (this.playing) return;
     this.telling = setTimeout(() => {
-      if (!this.isAt(this.asked)) this.report({ ...this.view(), asked: this.asked });
+      const said = JSON.stringify([this.view(), this.asked]);
+      if (said === this.said) return; // Python knows
+      this.said = said;
+      this.report({ ...this.view(), asked: this.asked });
     }, REPORT_AFTER);
   }
 
@@ -375,7 +384,7 @@ class Stage {
     const found = run.panel(`metadata:${this.group}`, frame) ?? run.panel(`metadata:${group}`, frame);
     if (!this.isNew("metadata", found)) return;
     this.find(".metadata .note").textContent = found.note;
-    metadataTable(this.find(".metadata .body"), found, (row, name, meaning) => this.pointField(row, name, meaning));
+    metadataTable(this.find(".metadata .body"), found, run.meanings, (row, name, meaning) => this.pointField(row, name, meaning));
     this.pointField(null);
   }
 
