@@ -10,6 +10,7 @@ from typing import Literal
 from mambaviz.acceptance import propose
 from mambaviz.cache.groups import Chunk
 from mambaviz.cache.manager import BlockIds, CacheManager, PrefixHit
+from mambaviz.chunks import split_at_boundaries
 from mambaviz.request import Request, RequestStatus
 from mambaviz.scenario import Event, Scenario
 
@@ -306,39 +307,7 @@ class Scheduler:
         num_tokens = min(num_tokens, self.engine.largest_chunk)
         if self.engine.mode != "align":
             return num_tokens
-        return self._split_at_boundaries(request, start, num_tokens)
-
-    def _split_at_boundaries(self, request: Request, start: int, num_tokens: int) -> int:
-        """align: let chunks end where a state is worth keeping; 0 = wait for a larger budget."""
-        B, known = self.engine.block_size, request.num_tokens
-        prefill_end = max(request.num_prompt_tokens, known - 1)
-        if start >= prefill_end:
-            return num_tokens
-        end = start + num_tokens
-        if end < prefill_end:
-            boundary = end // B * B
-            if boundary > start:
-                end = boundary
-            elif self.engine.largest_chunk >= B:
-                return 0
-            # else no chunk can ever reach a boundary: advance inside the block
-        return (
-            min((stop for stop in self._stops(start, known) if start < stop < end), default=end)
-            - start
-        )
-
-    def _stops(self, start: int, known: int) -> list[int]:
-        """Positions at which a chunk must not run past, since a state is wanted there."""
-        B = self.engine.block_size
-        last = known - known % B
-        if self.engine.drop_last_matched_block:
-            last -= B  # the draft model will want to recompute the last matched block
-        stops = [last]
-        if start % B:
-            stops.append(start // B * B + B)
-        if self.engine.stop_before_last_token and known % B == 0:
-            stops.append((known - 1) // B * B)  # a hit always leaves one token to compute
-        return stops
+        return split_at_boundaries(self.engine, request, start, num_tokens)
 
     def _admit(self, batch: _Batch, rows_prefill: bool) -> None:
         """Admit waiting requests from the front, as long as budget, rows and blocks last."""

@@ -109,9 +109,11 @@ def test_a_resumed_request_starts_from_its_prefix_hit() -> None:
 
 def test_a_hit_on_blocks_of_this_very_step_waits_and_admission_goes_on() -> None:
     prompt = list(range(1000, 1009))
-    _, outputs = run(scenario({"prompt": prompt}, {"prompt": prompt}, {"prompt_len": 3}), 2)
-    assert outputs[0].order == ("a", "c")
-    assert outputs[0].waiting == ("b",)
+    same = {"prompt": prompt}
+    _, outputs = run(scenario(same, same, same, {"prompt_len": 3}), 2)
+    assert outputs[0].order == ("a", "d")
+    assert outputs[0].waiting == ("b", "c")
+    assert outputs[1].order == ("a", "d", "b", "c")
     assert outputs[1].requests["b"].num_computed == 8
 
 
@@ -173,23 +175,38 @@ def test_idle_steps_before_an_arrival_are_not_stuck() -> None:
     assert not scheduler.stuck
 
 
+# Without the gate the first chunk fits, the second never: preempted, admitted, preempted, …
+ROUND_AND_ROUND = {
+    "attention_group": True,
+    "num_blocks": 5,
+    "max_num_batched_tokens": 8,
+    "admission_gate": False,
+    "allow_unsound": True,
+    "retention": "boundary",
+}
+
+
 def test_a_run_that_goes_round_for_ever_ends_as_stuck() -> None:
-    """Without the gate the first chunk fits, the second never: preempted, admitted, preempted."""
-    scheduler, outputs = run(
-        scenario(
-            {"prompt_len": 20},
-            attention_group=True,
-            num_blocks=5,
-            max_num_batched_tokens=8,
-            admission_gate=False,
-            allow_unsound=True,
-            retention="boundary",
-        )
-    )
+    scheduler, outputs = run(scenario({"prompt_len": 20}, **ROUND_AND_ROUND))
     assert scheduler.stuck
     assert outputs[-1].stuck
     assert {output.order for output in outputs} == {("a",), ()}
     assert len(outputs) < 10
+
+
+def test_a_planned_event_can_end_going_round() -> None:
+    scheduler, outputs = run(
+        scenario(
+            {"prompt_len": 20},
+            {"prompt_len": 3, "max_tokens": 2},
+            events=[(20, "abort", "a")],
+            max_num_seqs=1,
+            **ROUND_AND_ROUND,
+        )
+    )
+    assert len(outputs) > 20
+    assert not scheduler.stuck
+    assert scheduler.requests["b"].num_output_tokens == 2
 
 
 def test_steps_come_in_order_and_are_updated() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mambaviz.chunks import split_at_boundaries
+from mambaviz.request import Request
 from tests.scheduler.stepping import run, scenario
 
 
@@ -59,24 +61,38 @@ def test_a_replay_counts_outputs_as_prefill() -> None:
     assert [output.num_scheduled_tokens["a"] for output in outputs[10:]] == [12, 3, 1]
 
 
-def test_a_replay_that_ends_a_block_needs_no_cut_before_its_last_token() -> None:
-    """Known 13: a chunk may end at 12 = max(prompt, known - 1) without being cut back."""
-    _, outputs = run(
-        scenario(
-            {"prompt_len": 6, "max_tokens": 20},
-            events=[(8, "reset_running")],
-            block_size=5,
-            max_num_batched_tokens=7,
-        ),
-        12,
-    )
-    replayed = [
-        (row.num_computed, row.num_scheduled)
-        for output in outputs[8:]
-        for row in output.requests.values()
-    ]
-    assert outputs[8].requests["a"].num_tokens == 13
-    assert replayed[:3] == [(0, 5), (5, 5), (10, 3)]
+def split(prompt: int, outputs: int, start: int, num_tokens: int, **engine: object) -> int:
+    """What becomes of ``num_tokens`` from ``start`` on, after a preemption if there are outputs."""
+    made = scenario({"prompt_len": prompt}, **engine)
+    request = Request(made.requests[0], tuple(made.prompt_of(0)))
+    request.token_ids += [9] * outputs
+    return split_at_boundaries(made.engine, request, start, num_tokens)
+
+
+def test_a_chunk_that_ends_before_the_prefill_s_end_waits_for_a_boundary() -> None:
+    """Prompt 13, B=5: from 10 on, two tokens reach no boundary."""
+    assert split(13, 0, 10, 2, block_size=5) == 0
+    assert split(13, 0, 10, 3, block_size=5) == 3
+
+
+def test_a_replay_may_stop_one_token_short_of_its_end() -> None:
+    """12 prompt tokens and one output: the prefill's end is 12, so 12 is no place to cut back."""
+    assert split(12, 1, 10, 2, block_size=5) == 2
+    assert split(10, 3, 10, 2, block_size=5) == 2
+    assert split(10, 4, 10, 2, block_size=5) == 0
+
+
+def test_what_is_left_of_a_block_ends_at_its_boundary() -> None:
+    """Inside a block already, with the last boundary moved away by the draft model."""
+    assert split(12, 0, 6, 6, block_size=8, prefill_chunk_limit=6) == 2
+    chunk = {"block_size": 8, "prefill_chunk_limit": 6, "drop_last_matched_block": True}
+    assert split(12, 0, 6, 6, **chunk) == 2
+
+
+def test_the_last_known_token_of_a_replay_is_not_split() -> None:
+    """One token and placeholders behind it: no prefill any more, whatever boundary follows."""
+    assert split(2, 2, 3, 3) == 3
+    assert split(4, 0, 3, 3) == 1
 
 
 def test_a_running_chunk_cut_to_nothing_is_skipped_but_admission_goes_on() -> None:

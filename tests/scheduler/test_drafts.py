@@ -196,7 +196,7 @@ def test_padding_is_made_of_placeholders_that_are_never_kept() -> None:
     scheduler, outputs = run(
         scenario(
             {"prompt": PROMPT, "max_tokens": 1},
-            {"prompt": PROMPT, "arrive": 3, "accept": [2]},
+            {"prompt": PROMPT, "arrive": 3, "accept": [2, 0]},
             num_spec=2,
         ),
         5,
