@@ -41,11 +41,11 @@ def scales_of(trace: Trace) -> Scales:
 
 
 def as_grid(spec: StateSpec, raw: bytes, layout: str) -> np.ndarray:
-    """One block as rows and columns: conv ``[state_len, dim]``, temporal ``[channels, d_state]``."""
-    if not raw:
-        values = np.zeros(spec.shape, dtype=np.float32)
-    else:
-        values = spec.decode(raw)
+    """One block as a table: conv ``[state_len, dim]``, temporal ``[channels, d_state]``, float32.
+
+    Empty ``raw`` stands for a block never written: zeros.
+    """
+    values = spec.decode(raw) if raw else np.zeros(spec.shape, dtype=np.float32)
     if spec.state == "temporal":
         return values.reshape(-1, spec.shape[-1])
     return values if layout == "SD" else values.T

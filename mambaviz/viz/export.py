@@ -13,9 +13,12 @@ from mambaviz.viz import theme
 from mambaviz.viz.assets import STAGE_HTML, stage_css, stage_js
 from mambaviz.viz.payload import stage_payload
 
+# The file may run its own script and style and fetch nothing at all.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <title>{title}</title>
 <style>
 html,body{{margin:0}}
@@ -52,6 +55,7 @@ def replay_html(
     asked = {"step": step, "phase": phase, "request": request, "layer": layer, "run": payload.run}
     data = {"payload": payload.text, "asked": asked, "hidden": []}
     return _PAGE.format(
+        policy=_POLICY,
         title=escape(f"mambaviz: {trace.scenario.name}"),
         sans=theme.SANS,
         light=theme.css_of("html", "light"),

@@ -7,17 +7,25 @@ this phase's copies as arrows. A column is as wide as the tokens it covers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ParamSpec, cast
 
 from mambaviz.trace import Trace
 from mambaviz.viz import shapes
-from mambaviz.viz.scene import Body, Mark, Path, Primitive, Rect, Text
+from mambaviz.viz.scene import Body, Group, Mark, Path, Primitive, Rect, Text
 from mambaviz.viz.shapes import n
 from mambaviz.viz.theme import LANES as Z
 from mambaviz.viz.theme import LETTER
-from mambaviz.viz.views import BlockView, CopyView, LaneView, layers_of
+from mambaviz.viz.views import (
+    BlockView,
+    CopyView,
+    LaneView,
+    QueryView,
+    TokenStatus,
+    layers_of,
+)
 
 
 @dataclass(frozen=True)
@@ -114,29 +122,58 @@ def heading(axis: Axis) -> list[Mark]:
     ]
 
 
-@lru_cache(maxsize=4096)
+Parts = tuple[tuple[Mark, ...], ...]
+
+
 def lane(view: LaneView, axis: Axis, small: bool) -> tuple[Mark, ...]:
     """The marks of one lane, y from its own top; ``small`` leaves row and arrows."""
-    marks = [*_gutter(view, small)]
+    return tuple(mark for part in lane_parts(view, axis, small) for mark in part)
+
+
+def lane_parts(view: LaneView, axis: Axis, small: bool) -> Parts:
+    """The same in parts, each drawn once for what it shows: an equal part is the same object."""
     block_y = Z.small_block if small else Z.block
-    if not small:
-        marks += [*_boundaries(axis), *_tokens(view, axis), *_query(view, axis)]
-        marks += [*_pins(view, axis), *_list(view, axis)]
-    marks += [*_row(view, axis, block_y)]
-    marks += [*_arrows(view, axis, Z.small_arrows if small else Z.arrows)]
-    if view.note:
-        marks.append(Mark("note", Z.left + 8, block_y + 26, _label("m s125", view.note)))
-    return tuple(marks)
+    row = _row(view.cells, axis, block_y)
+    arrows = _arrows(view.copies, axis, Z.small_arrows if small else Z.arrows)
+    gutter = _gutter(view.name, bool(view.cells), view.batch_row, view.note, small)
+    if small:
+        return gutter, row, arrows
+    settled = view.query.start if view.query else len(view.tokens)
+    return (
+        gutter,
+        _boundaries(axis),
+        _tokens(view.tokens, axis, settled),
+        _query(view.query, axis),
+        _pins(view.cells, axis),
+        _list(view.block_list, tuple(cell.block for cell in view.cells), axis),
+        row,
+        arrows,
+    )
+
+
+Marks = tuple[Mark, ...]
+P = ParamSpec("P")
+
+
+def _drawn_once(draw: Callable[P, Iterator[Mark]]) -> Callable[P, Marks]:
+    @lru_cache(maxsize=2048)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Marks:
+        return tuple(draw(*args, **kwargs))
+
+    return cast("Callable[P, Marks]", drawn)
 
 
 def _label(cls: str, text: str, layer: int = 2) -> Body:
     return Body("", (Text(cls, 0, 0, text),), layer=layer)
 
 
-def _gutter(view: LaneView, small: bool) -> Iterator[Mark]:
+@_drawn_once
+def _gutter(
+    request: str, has_row: bool, batch_row: int | None, note: str, small: bool
+) -> Iterator[Mark]:
     height = Z.small_height if small else Z.height
     yield Mark("gutter", 0, 0, Body("", (Rect("page", 0, 0, Z.left - 2, height - 6),), layer=3))
-    name = view.name if len(view.name) <= 3 else view.name[:2] + "…"
+    name = request if len(request) <= 3 else request[:2] + "…"
     size = "s16" if len(name) == 1 else "s13"
     badge = Body(
         "badge",
@@ -145,58 +182,96 @@ def _gutter(view: LaneView, small: bool) -> Iterator[Mark]:
             Text(f"mid {size} bold", 13, shapes.baseline(26, size), name),
         ),
         layer=3,
-        title=f"request {view.name}",
+        title=f"request {request}",
     )
     yield Mark("badge", 4, Z.small_block + 8 if small else 1, badge)
-    row = "row" if view.batch_row is None else f"row {view.batch_row}"
-    labels = [("row", row, Z.small_block + 25 if small else 114.5)] if view.cells else []
-    if not small and view.cells:
+    row = "row" if batch_row is None else f"row {batch_row}"
+    labels = [("row", row, Z.small_block + 25 if small else 114.5)] if has_row else []
+    if not small and has_row:
         labels = [("pins", "h(n) in", 50), ("list", "list", 83.5), *labels]
     for key, text, y in labels:
         if key == "row" and small:
             continue  # the badge stands there
         yield Mark(f"label-{key}", 55, y, _label("end m s125", text, layer=3))
+    if note:
+        y = (Z.small_block if small else Z.block) + 26
+        yield Mark("note", Z.left + 8, y, _label("m s125", note))
 
 
+@_drawn_once
 def _boundaries(axis: Axis) -> Iterator[Mark]:
+    end = axis.lefts[axis.covering] if axis.covering < axis.columns else axis.width
+    places, x = [], axis.lefts[0] + axis.token / 2
+    while x < end - 4:
+        places.append(x)
+        x += axis.token * axis.every
+    yield Mark("later", 0, 14, shapes.dots(places, 0))
     line = Body("column-edge", (Path("", "M0 0V86"),), layer=0)
     last = axis.covering + (axis.covering < axis.columns)  # the panel's own edge ends the axis
     for column in range(last):
         yield Mark(f"edge{column}", axis.lefts[column], 0, line)
 
 
-def _tokens(view: LaneView, axis: Axis) -> Iterator[Mark]:
-    for position, status in enumerate(view.tokens):
-        label = str(position) if position % axis.every == 0 else ""
-        width = axis.token - 2 if axis.token >= 16 else axis.token
-        body = shapes.token(label, status, width, Z.token_height)
-        x = axis.at(position) + (1 if axis.token >= 16 else 0)
-        yield Mark(f"t{position}", x, Z.ruler, body)
-    end = axis.lefts[axis.covering] if axis.covering < axis.columns else axis.width
-    ahead, x = [], axis.at(len(view.tokens)) + axis.token / 2
-    while x < end - 4:
-        ahead.append(x)
-        x += axis.token * axis.every
-    yield Mark("later", 0, 14, shapes.dots(ahead, 0))
+@_drawn_once
+def _tokens(tokens: tuple[TokenStatus, ...], axis: Axis, settled: int) -> Iterator[Mark]:
+    """``settled`` tokens in front will not change any more in this step."""
+    first = _whole_columns(axis, settled)
+    for column in range(first):
+        statuses = tokens[column * axis.per_column : (column + 1) * axis.per_column]
+        body = _column_body(statuses, column * axis.per_column, axis)
+        yield Mark(f"tokens{column}", axis.lefts[column], Z.ruler, body)
+    gap = _gap(axis)
+    for position in range(first * axis.per_column, len(tokens)):
+        body = _token_body(position, tokens[position], axis)
+        yield Mark(f"t{position}", axis.at(position) + gap, Z.ruler, body)
 
 
-def _query(view: LaneView, axis: Axis) -> Iterator[Mark]:
-    if view.query is None:
+LONG_AXIS = 16  # columns; a longer run draws what is long past a column at a time
+
+
+def _whole_columns(axis: Axis, settled: int) -> int:
+    return max(0, settled // axis.per_column - 2) if axis.columns > LONG_AXIS else 0
+
+
+def _gap(axis: Axis) -> float:
+    return 1 if axis.token >= 16 else 0
+
+
+def _token_body(position: int, status: TokenStatus, axis: Axis) -> Body:
+    label = str(position) if position % axis.every == 0 else ""
+    return shapes.token(label, status, axis.token - 2 * _gap(axis), Z.token_height)
+
+
+@lru_cache(maxsize=4096)
+def _column_body(statuses: tuple[TokenStatus, ...], first: int, axis: Axis) -> Body:
+    """The tokens of a whole column as one body."""
+    parts: list[Primitive] = []
+    for index, status in enumerate(statuses):
+        body = _token_body(first + index, status, axis)
+        x = index * axis.token + _gap(axis)
+        parts.append(Group(body.cls, x, 0, body.parts))
+    return Body("column", tuple(parts))
+
+
+@_drawn_once
+def _query(query: QueryView | None, axis: Axis) -> Iterator[Mark]:
+    if query is None:
         return
-    start, end = axis.at(view.query.start) + 2, axis.at(view.query.end) - 2
+    start, end = axis.at(query.start) + 2, axis.at(query.end) - 2
     bracket = Path("bracket", f"M0 0v6H{n(end - start)}v-6")
     yield Mark("query", start, 27, Body("", (bracket,), layer=1))
-    width = len(view.query.text) * 5.7
+    width = len(query.text) * 5.7
     before = end + 8 + width > axis.width
     x, cls = (start - 6, "end m s12 halo") if before else (end + 8, "m s12 halo")
-    yield Mark("query-text", x, 35, _label(cls, view.query.text))
+    yield Mark("query-text", x, 35, _label(cls, query.text))
 
 
-def _pins(view: LaneView, axis: Axis) -> Iterator[Mark]:
+@_drawn_once
+def _pins(row: tuple[BlockView, ...], axis: Axis) -> Iterator[Mark]:
     """Which block holds the state after n tokens; the weightiest role on top where two do."""
     stacked: dict[int, list[BlockView]] = {}
     seen: set[int] = set()
-    live_first = sorted(view.cells, key=lambda cell: (cell.role == "retired", cell.column))
+    live_first = sorted(row, key=lambda cell: (cell.role == "retired", cell.column))
     for cell in live_first:
         if cell.absorbed and not cell.holder and not cell.stale and cell.block not in seen:
             seen.add(cell.block)
@@ -216,11 +291,12 @@ def _pin_order(cell: BlockView) -> tuple[int, int]:
     return order.index(cell.role), cell.column
 
 
-def _list(view: LaneView, axis: Axis) -> Iterator[Mark]:
-    for column, block in enumerate(view.block_list):
+@_drawn_once
+def _list(block_list: tuple[int, ...], row: tuple[int, ...], axis: Axis) -> Iterator[Mark]:
+    for column, block in enumerate(block_list):
         x = axis.lefts[column] + 3
         width = axis.lefts[column + 1] - axis.lefts[column] - 6
-        row_block = view.cells[column].block if column < len(view.cells) else None
+        row_block = row[column] if column < len(row) else None
         yield Mark(f"list{column}", x, Z.list, _list_cell(block, row_block, width))
 
 
@@ -247,9 +323,10 @@ def _list_cell(block: int, row_block: int | None, width: float) -> Body:
 # --------------------------------------------------------------------------------------
 
 
-def _row(view: LaneView, axis: Axis, y: float) -> Iterator[Mark]:
-    live = {cell.block for cell in view.cells if cell.role not in ("retired", "null")}
-    for cell in view.cells:
+@_drawn_once
+def _row(row: tuple[BlockView, ...], axis: Axis, y: float) -> Iterator[Mark]:
+    live = {cell.block for cell in row if cell.role not in ("retired", "null")}
+    for cell in row:
         x = axis.lefts[cell.column] + 2
         width = min(axis.lefts[cell.column + 1] - axis.lefts[cell.column] - 4, 184)
         # A moved scratch block keeps its name, so that it slides; the place it left is another.
@@ -266,10 +343,10 @@ def _row(view: LaneView, axis: Axis, y: float) -> Iterator[Mark]:
 def block_body(cell: BlockView, width: float, height: float) -> Body:
     """A block with its id, letter, ``h(n)`` and window, all but the id read from its bytes."""
     if cell.role == "null":
-        parts = [Rect("b", 0.75, 0.75, width - 1.5, height - 1.5, 5)]
+        outline = Rect("b", 0.75, 0.75, width - 1.5, height - 1.5, 5)
         return Body(
             "bk null",
-            (*parts, Text("mid s135 semi", width / 2, height / 2 + 4.7, "∅ 0")),
+            (outline, Text("mid s135 semi", width / 2, height / 2 + 4.7, "∅ 0")),
             block=0,
             title="the null block: nothing is kept here",
         )
@@ -306,8 +383,9 @@ def _state_text(cell: BlockView) -> str:
 # --------------------------------------------------------------------------------------
 
 
-def _arrows(view: LaneView, axis: Axis, y: float) -> Iterator[Mark]:
-    for copy in view.copies:
+@_drawn_once
+def _arrows(copies: tuple[CopyView, ...], axis: Axis, y: float) -> Iterator[Mark]:
+    for copy in copies:
         yield from _copy_arrows(copy, axis, y)
         name = shapes.KIND_NAME[copy.kind]
         width = 18 + 7 * len(name)

@@ -16,10 +16,18 @@ from typing import Any
 from mambaviz.trace import INVARIANTS, PHASES, Role, Step, Trace
 from mambaviz.viz import changes, lanes, legend, shapes, state_stage, tables
 from mambaviz.viz.changes import Scales
-from mambaviz.viz.lanes import Axis
+from mambaviz.viz.lanes import Axis, Parts
 from mambaviz.viz.scene import Body, Mark, Primitive, body_json, primitive_json, short
 from mambaviz.viz.theme import CHANGES, EASING, LANES, MOTION, STATE
-from mambaviz.viz.views import Frame, RowStatus, frames, group_of, layers_of, num_groups
+from mambaviz.viz.views import (
+    Frame,
+    RowStatus,
+    frames,
+    group_of,
+    layers_of,
+    num_groups,
+    twin_layers,
+)
 from mambaviz.viz.words import Words, boundary_reached, words
 
 Json = Any
@@ -55,37 +63,70 @@ class _Table:
         return found
 
 
+class _Bodies(_Table):
+    """Bodies by number. Most come from a cache, so the same object is asked for again and again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[int, tuple[int, Body]] = {}  # by identity; holds the body alive
+
+    def of(self, body: Body) -> int:
+        found = self.known.get(id(body))
+        if found is None:
+            number = self.numbers.get(body)
+            if number is None:
+                number = self.number(body, body_json(body))
+            found = self.known[id(body)] = (number, body)
+        return found[0]
+
+
+class _Part:
+    """One part of a picture as it was last."""
+
+    def __init__(self) -> None:
+        self.marks: tuple[Mark, ...] = ()
+        self.named: dict[str, Mark] = {}
+
+    def change(self, marks: tuple[Mark, ...], gone: list[str], put: list[Mark]) -> None:
+        after = {mark.name: mark for mark in marks}
+        gone += [name for name in self.named if name not in after]
+        put += [mark for mark in marks if not _same(mark, self.named.get(mark.name))]
+        self.marks, self.named = marks, after
+
+
 class _Channel:
     """One picture through the run: what changes at which frame."""
 
-    def __init__(self, bodies: _Table, names: _Table) -> None:
+    def __init__(self, bodies: _Bodies, names: _Table) -> None:
         self.bodies, self.names = bodies, names
-        self.now: dict[str, list[Json]] = {}
-        self.last: tuple[Mark, ...] | None = None
+        self.parts: list[_Part] = []
         self.changes: dict[int, list[Json]] = {}
 
-    def add(self, frame: int, marks: tuple[Mark, ...]) -> None:
-        if marks is self.last:
-            return
-        self.last = marks
-        after = {mark.name: self._entry(mark) for mark in marks}
-        gone = [self.names.number(name, name) for name in self.now if name not in after]
-        put = [
-            [self.names.number(name, name), *entry]
-            for name, entry in after.items()
-            if self.now.get(name) != entry
-        ]
+    def add(self, frame: int, parts: Parts) -> None:
+        """The picture at a frame. Parts keep their places; an unchanged one is the same object."""
+        while len(self.parts) < len(parts):
+            self.parts.append(_Part())
+        gone: list[str] = []
+        put: list[Mark] = []
+        for held, marks in zip(self.parts, parts, strict=True):
+            if marks is not held.marks:
+                held.change(marks, gone, put)
         if gone or put:
-            self.changes[frame] = [gone, put]
-        self.now = after
+            left = set(gone) - {mark.name for mark in put}
+            names = [self.names.number(name, name) for name in gone if name in left]
+            self.changes[frame] = [names, [self._entry(mark) for mark in put]]
 
     def _entry(self, mark: Mark) -> list[Json]:
-        entry = [_body_number(self.bodies, mark.body), short(mark.x), short(mark.y)]
+        name = self.names.number(mark.name, mark.name)
+        entry = [name, self.bodies.of(mark.body), short(mark.x), short(mark.y)]
         return entry if mark.origin is None else [*entry, *(short(at) for at in mark.origin)]
 
 
-def _body_number(bodies: _Table, body: Body) -> int:
-    return bodies.numbers[body] if body in bodies.numbers else bodies.number(body, body_json(body))
+def _same(mark: Mark, other: Mark | None) -> bool:
+    if other is None:
+        return False
+    place = (mark.x, mark.y, mark.origin) == (other.x, other.y, other.origin)
+    return place and (mark.body is other.body or mark.body == other.body)
 
 
 class _Packer:
@@ -96,9 +137,11 @@ class _Packer:
         self.groups = list(range(num_groups(trace)))
         self.axes: list[Axis] = [lanes.axis_of(trace, group) for group in self.groups]
         self.scales: Scales = changes.scales_of(trace)
-        self.bodies, self.names, self.texts = _Table(), _Table(), _Table()
+        self.bodies, self.names, self.texts = _Bodies(), _Table(), _Table()
         self.channels: dict[str, _Channel] = {}
         self.panels: dict[str, dict[int, int]] = {}
+        self.twins = twin_layers(trace)
+        self.looks: dict[int, Hashable] = {}
         self.last_panel: dict[str, int] = {}
         self.roles: set[Role] = set()  # that occur in this run
         self.statuses: set[RowStatus] = set()
@@ -121,7 +164,11 @@ class _Packer:
             "run": self.trace.scenario_hash,
             "phases": PHASES,
             "requests": self.requests,
-            "layers": [[layer, group_of(self.trace, layer)] for layer in self.layers],
+            # number, cache group, and the layer whose pictures it shares
+            "layers": [
+                [layer, group_of(self.trace, layer), self.twins.get(layer, layer)]
+                for layer in self.layers
+            ],
             "groups": [self._group(group) for group in self.groups],
             "sizes": self._sizes(),
             "motion": {**MOTION, "easing": EASING},
@@ -129,6 +176,7 @@ class _Packer:
             "events_in_words": shapes.EVENTS,
             "invariants": INVARIANTS,
             "legend": self._legend(),
+            "meanings": tables.meanings(self.trace.scenario.engine.mode),
             "steps": steps,
             "names": self.names.values,
             "bodies": self.bodies.values,
@@ -155,7 +203,7 @@ class _Packer:
     def _group(self, group: int) -> Json:
         axis = self.axes[group]
         heading = [
-            [_body_number(self.bodies, mark.body), short(mark.x), short(mark.y)]
+            [self.bodies.of(mark.body), short(mark.x), short(mark.y)]
             for mark in lanes.heading(axis)
         ]
         name = "attention" if not layers_of(self.trace, group) else f"group {group}"
@@ -181,29 +229,45 @@ class _Packer:
             self.last_panel[name] = number
 
     def _frame(self, frame: Frame) -> None:
-        for group in self.groups:
-            self._lanes(frame, group)
+        looks = [frame.look(request) for request in self.requests]
+        for index, request in enumerate(self.requests):
+            if self.looks.get(index) != looks[index]:
+                self._lanes(frame, index, request)
+                self._states(frame, index, request)
+        self.looks = dict(enumerate(looks))
         for layer in self.layers:
-            for index, request in enumerate(self.requests):
-                stage = state_stage.state(frame.state(request, layer))
-                self._channel(f"state:{index}:{layer}").add(frame.index, stage)
             self._changes(frame, layer)
         self._texts(frame)
 
-    def _lanes(self, frame: Frame, group: int) -> None:
-        axis = self.axes[group]
-        for layer in layers_of(self.trace, group) or [None]:
-            for index, request in enumerate(self.requests):
-                view = frame.lane(request, group, layer)
-                self.roles.update(cell.role for cell in view.cells)
-                self.statuses.update(view.tokens)
-                for small in (False, True) if len(self.requests) > 2 else (False,):
-                    name = f"lane:{group}:{layer}:{index}:{'small' if small else 'full'}"
-                    self._channel(name).add(frame.index, lanes.lane(view, axis, small))
+    def _states(self, frame: Frame, index: int, request: str) -> None:
+        for layer in self.layers:
+            if layer not in self.twins:
+                stage = state_stage.state(frame.state(request, layer))
+                self._channel(f"state:{index}:{layer}").add(frame.index, (stage,))
+
+    def _lanes(self, frame: Frame, index: int, request: str) -> None:
+        sizes = ("full", "small") if len(self.requests) > 2 else ("full",)
+        for group, layer in self._lane_layers():
+            view = frame.lane(request, group, layer)
+            self.roles.update(cell.role for cell in view.cells)
+            self.statuses.update(view.tokens)
+            for size in sizes:
+                parts = lanes.lane_parts(view, self.axes[group], size == "small")
+                self._channel(f"lane:{group}:{layer}:{index}:{size}").add(frame.index, parts)
+
+    def _lane_layers(self) -> list[tuple[int, int | None]]:
+        """Cache groups with the layers whose bytes tell their lanes apart."""
+        found: list[tuple[int, int | None]] = []
+        for group in self.groups:
+            layers = layers_of(self.trace, group)
+            found += [(group, layer) for layer in layers if layer not in self.twins]
+            if not layers:
+                found.append((group, None))
+        return found
 
     def _changes(self, frame: Frame, layer: int) -> None:
         marks, width = changes.changes(frame.changes(layer), self.trace, self.scales)
-        self._channel(f"changes:{layer}").add(frame.index, marks)
+        self._channel(f"changes:{layer}").add(frame.index, (marks,))
         self._panel(f"width:{layer}", frame, short(width), short(width))
 
     def _texts(self, frame: Frame) -> None:
@@ -264,7 +328,6 @@ def _metadata_json(found: tables.MetadataTable) -> Json:
             [[cell.text, cell.block, cell.role] for cell in row.cells],
             row.kind,
             row.changed,
-            row.meaning,
         ]
         for row in found.rows
     ]

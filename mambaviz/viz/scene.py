@@ -1,7 +1,7 @@
 """The one drawing description: named shapes with positions, roles and links.
 
 A `Scene` is computed once in Python; the browser component, the SVG writer and a plotly figure
-draw the same one. It knows five primitives and no colour: a shape carries CSS classes, and
+draw the same one. It knows six primitives and no colour: a shape carries CSS classes, and
 ``stage/marks.css`` gives the classes their look from the tokens of `theme`.
 
     Scene ── Mark (name, place, where it comes from)
@@ -66,7 +66,17 @@ class Heat:
     raw: tuple[str, ...] = ()
 
 
-Primitive = Rect | Text | Path | Dot | Heat
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Primitives with classes and a place in common."""
+
+    cls: str
+    x: float
+    y: float
+    parts: tuple[Primitive, ...]
+
+
+Primitive = Rect | Text | Path | Dot | Heat | Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +116,17 @@ class Scene:
 
     def texts(self) -> list[str]:
         """Every text in the picture, in drawing order."""
-        return [p.text for m in self.marks for p in m.body.parts if isinstance(p, Text)]
+        return [text for mark in self.marks for text in _texts(mark.body.parts)]
+
+
+def _texts(parts: tuple[Primitive, ...]) -> list[str]:
+    found = []
+    for part in parts:
+        if isinstance(part, Text):
+            found.append(part.text)
+        elif isinstance(part, Group):
+            found += _texts(part.parts)
+    return found
 
 
 def heat_cells(heat: Heat) -> list[tuple[str, float, float]]:
@@ -119,14 +139,14 @@ def heat_cells(heat: Heat) -> list[tuple[str, float, float]]:
 
 
 def heat_class(letter: str) -> str:
-    """``a``…``j`` are the classes ``p1``…``p10``, ``A``…``J`` are ``n1``…``n10``, ``.`` is ``z``."""
+    """``a`` to ``j`` are the classes ``p1`` to ``p10``, ``A`` to ``J`` ``n1`` to ``n10``."""
     if letter == ".":
         return "z"
     return f"p{ord(letter) - 96}" if letter.islower() else f"n{ord(letter) - 64}"
 
 
 def heat_letter(value: float, scale: float) -> str:
-    """The letter for a value on a scale that ends at ``scale``; not a number counts as strongest."""
+    """The letter for a value on a scale that ends at ``scale``; a NaN counts as strongest."""
     if value == 0:
         return "."
     strength = abs(value) / scale if scale else 1.0
@@ -152,6 +172,8 @@ def primitive_json(part: Primitive) -> Json:
         case Heat(x, y, cell, rows, values, raw):
             grid = [short(x), short(y), short(cell), list(rows)]
             return ["h", *grid, " ".join(values), " ".join(raw)]
+        case Group(cls, x, y, parts):
+            return ["g", cls, short(x), short(y), [primitive_json(inner) for inner in parts]]
 
 
 def body_json(body: Body) -> Json:

@@ -16,8 +16,6 @@ from mambaviz.viz.shapes import n
 from mambaviz.viz.theme import STATE as Z
 from mambaviz.viz.views import BarView, CopyView, StateView, StripView
 
-FOLD_CELLS = 2  # width, in cells, of the one cell for the tokens that do not fit
-
 
 @lru_cache(maxsize=4096)
 def state(view: StateView) -> tuple[Mark, ...]:
@@ -174,9 +172,9 @@ def _temporal(view: StateView) -> Iterator[Mark]:
     yield Mark("title", 0, 160, _text("s135 semi", "Temporal state"))
     legend = "one bar a block, one cell for each token it has absorbed"
     yield Mark("legend", 104, 160, _text("m s125", legend))
-    bars = shown_bars(view)
+    bars = view.bars
     pitch = Z.bars_height / max(5, len(bars))
-    fold = fold_before(view.tokens, view.block_size)
+    fold = view.fold
     yield from _block_lines(view, fold)
     rows = {bar.column: Z.bars + index * pitch for index, bar in enumerate(bars)}
     for bar in bars:
@@ -193,23 +191,9 @@ def _slides_from(bar: BarView, copy: CopyView | None, rows: dict[int, float]) ->
     return rows.get(copy.temporal_col) if copy.temporal_col != copy.dst_col else None
 
 
-def shown_bars(view: StateView) -> tuple[BarView, ...]:
-    """The bars there is room for: the last columns, which are the ones at work."""
-    scratch = sum(bar.role == "speculative" for bar in view.bars)
-    return view.bars[-max(5, min(7, scratch + 3)) :]
-
-
-def fold_before(tokens: int, block_size: int) -> int:
-    """How many tokens in front, in whole blocks, become one cell so that the others fit."""
-    if tokens <= Z.most_cells:
-        return 0
-    too_many = tokens + FOLD_CELLS - Z.most_cells
-    return -(-too_many // block_size) * block_size
-
-
 def _token_x(position: int, fold: int) -> float:
     """Left edge of a token's cell."""
-    cells = position if not fold else max(position - fold, 0) + FOLD_CELLS
+    cells = position if not fold else max(position - fold, 0) + Z.fold_cells
     return Z.left + cells * Z.bar_cell
 
 
@@ -262,7 +246,7 @@ def _bar_cells(
     bar: BarView, key: str, y: float, fold: int, slides_from: float | None
 ) -> Iterator[Mark]:
     width, height = Z.bar_cell - 1, Z.bar_height - 6
-    count = len(bar.cells)
+    count = bar.absorbed or 0
 
     def cell(name: str, x: float, body: Body) -> Mark:
         origin = None if slides_from is None else (x, slides_from + 3)
@@ -270,17 +254,17 @@ def _bar_cells(
 
     if fold and count:
         text = f"0–{min(count, fold) - 1}" if min(count, fold) > 1 else "0"
-        body = shapes.token(text, "prompt", Z.bar_cell * FOLD_CELLS - 1, height, "s12", 2)
+        body = shapes.token(text, "prompt", Z.bar_cell * Z.fold_cells - 1, height, "s12", 2)
         yield cell("fold", Z.left + 0.5, body)
-    for position in range(fold, count):
-        body = shapes.token(str(position), bar.cells[position], width, height, "s12", 2)
+    for position, status in enumerate(bar.cells, start=fold):
+        body = shapes.token(str(position), status, width, height, "s12", 2)
         yield cell(f"t{position}", _token_x(position, fold) + 0.5, body)
 
 
 def bar_end(bar: BarView, fold: int) -> float:
-    if not bar.cells:
+    if not bar.absorbed:
         return Z.left
-    return max(_token_x(len(bar.cells), fold), Z.left + (FOLD_CELLS * Z.bar_cell if fold else 0))
+    return max(_token_x(bar.absorbed, fold), Z.left + (Z.fold_cells * Z.bar_cell if fold else 0))
 
 
 def _temporal_arrow(

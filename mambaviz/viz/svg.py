@@ -16,6 +16,7 @@ from mambaviz.viz.assets import marks_css
 from mambaviz.viz.scene import (
     Body,
     Dot,
+    Group,
     Heat,
     Mark,
     Path,
@@ -164,6 +165,9 @@ def _primitive(part: Primitive) -> str:
             return f'<circle{_class(cls)} cx="{n(x)}" cy="{n(y)}" r="{n(r)}"/>'
         case Heat():
             return _heat(part)
+        case Group(cls, x, y, parts):
+            inside = "".join(_primitive(inner) for inner in parts)
+            return f'<g{_class(cls)} transform="translate({n(x)} {n(y)})">{inside}</g>'
 
 
 def _heat(heat: Heat) -> str:

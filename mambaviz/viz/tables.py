@@ -223,7 +223,6 @@ class FieldRow:
     cells: tuple[Cell, ...]
     kind: str  # dtype and shape
     changed: bool
-    meaning: str
 
 
 @dataclass(frozen=True)
@@ -247,7 +246,6 @@ def metadata(frame: Frame, group: int) -> MetadataTable:
             _cells(frame, field, group),
             _kind(field.value),
             bool(old) and old.get(field.name) != field.value,
-            _meaning(field.name, frame.trace.scenario.engine.mode),
         )
         for field in fields
         if field.value is not None
@@ -304,14 +302,15 @@ def _cells(frame: Frame, field: MetadataField, group: int) -> tuple[Cell, ...]:
     return (Cell(_tensor_text(value)),)
 
 
-def _meaning(name: str, mode: str) -> str:
-    """What a field means and the rule that makes it; of a rule by mode, the part that applies."""
-    info = FIELDS.get(name)
-    if info is None:
-        return ""
-    by_mode = [part for part in info.rule.split("; ") if part.startswith(f"{mode}: ")]
-    rule = by_mode[0].removeprefix(f"{mode}: ") if by_mode else info.rule
-    return f"{info.meaning} {rule[:1].upper()}{rule[1:]}."
+def meanings(mode: str) -> dict[str, str]:
+    """What each field means and the rule that makes it in this cache mode."""
+    return {name: f"{info.meaning} {_rule(info.rule, mode)}." for name, info in FIELDS.items()}
+
+
+def _rule(rule: str, mode: str) -> str:
+    by_mode = [part for part in rule.split("; ") if part.startswith(f"{mode}: ")]
+    found = by_mode[0].removeprefix(f"{mode}: ") if by_mode else rule
+    return found[:1].upper() + found[1:]
 
 
 def _plain(value: object) -> str:

@@ -209,6 +209,7 @@ class StateSizes:
     bar_cell: float = 18
     bar_height: float = 24
     most_cells: int = 13  # more tokens than this fold into one cell in front
+    fold_cells: int = 2  # width of that cell
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,7 @@ CHANGES = ChangeSizes()
 
 
 def css(selector: str) -> str:
-    """Style rules that set every token on ``selector``; ``data-theme="dark"`` picks the dark ones."""
+    """Style rules that set every token on ``selector``; ``data-theme="dark"`` is the dark theme."""
     light = _declarations(LIGHT) + _constants()
     return f"{selector}{{{light}}}\n{selector}[data-theme=dark]{{{_declarations(DARK)}}}"
 

@@ -7,9 +7,9 @@ how many a state has taken in is read from the block's bytes (section 5.1), neve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -31,12 +31,16 @@ from mambaviz.trace import (
     tokens_absorbed,
     window_rows,
 )
+from mambaviz.viz.theme import STATE
 
 TokenStatus = Literal["prompt", "reused", "ahead", "generated", "pending", "accepted", "rejected"]
 RowStatus = TokenStatus | Literal["old", "empty"]
 Rows = tuple[int | None, ...]
 
+T = TypeVar("T")
+
 _ACCEPT = PHASES.index("accept")
+MOST_BARS = 7  # the last columns of a row are the ones at work
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,10 @@ class StripView:
 
 @dataclass(frozen=True)
 class BarView:
-    """A temporal state as a bar with one cell for each token it has absorbed."""
+    """A temporal state as a bar with one cell for each token it has absorbed.
+
+    ``cells`` are the tokens behind the fold (`StateView.fold`).
+    """
 
     column: int
     block: int
@@ -158,7 +165,7 @@ class StateView:
     accepted: int
     bars: tuple[BarView, ...]
     block_size: int
-    tokens: int  # most tokens that a bar can come to in this step
+    fold: int  # tokens in front, whole blocks, that are drawn as one cell
     note: str  # why there is nothing to see
 
 
@@ -213,7 +220,9 @@ class Frame:
     stale: frozenset[tuple[int, StateKind, int]]
     lives: Mapping[str, _Life]
     migrations: Mapping[str, int]  # bias of this step's migrate, by request
-    tail: Tables = field(repr=False)  # at the end of the step
+    bytes_seen: int  # grows whenever labels may have changed
+    past: dict[Hashable, BlockView]  # cells of retired columns, which seldom change
+    memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     # ------------------------------------------------------------------ where we are
 
@@ -240,13 +249,22 @@ class Frame:
     def changed(self, layer: int, block: int) -> bool:
         return (layer, block) in self.old_labels
 
+    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What many views of this frame ask for is worked out once."""
+        if key not in self.memo:
+            self.memo[key] = make()
+        return self.memo[key]
+
     def violations_so_far(self) -> list[Violation]:
         """Broken invariants of this step, up to this phase."""
-        return [
-            violation
-            for violation in self.step.violations
-            if PHASES.index(violation.phase) <= self.phase_index
-        ]
+        return self._once(
+            "violations",
+            lambda: [
+                violation
+                for violation in self.step.violations
+                if PHASES.index(violation.phase) <= self.phase_index
+            ],
+        )
 
     def is_wrong(self, layer: int, block: int, state: StateKind | None = None) -> bool:
         return any(
@@ -256,10 +274,27 @@ class Frame:
             for violation in self.violations_so_far()
         )
 
+    def look(self, request: str) -> Hashable:
+        """Two neighbouring frames in which this is equal show a request's lane and state alike."""
+        return (
+            id(self.tables),
+            self.bytes_seen,
+            self.token_statuses(request),
+            self.query(request),
+            len(self.violations_so_far()),
+            bool(self.phase.copies),
+            bool(self.old_labels),
+            self.phase.name == "forward",
+            self.absence(request) if self.row(request) is None else "",
+        )
+
     # ------------------------------------------------------------------ tokens
 
     def token_statuses(self, request: str) -> tuple[TokenStatus, ...]:
         """Status of every known token and draft, by position."""
+        return self._once(("tokens", request), lambda: self._token_statuses(request))
+
+    def _token_statuses(self, request: str) -> tuple[TokenStatus, ...]:
         life = self.lives[request]
         running = self.request_step(request)
         known = running.num_tokens if running else life.known
@@ -317,23 +352,21 @@ class Frame:
         """Tokens and blocks of one request; ``layer`` None in a group without recurrent state."""
         row = self.row(request)
         names = [plan.id for plan in self.trace.scenario.requests]
-        shared = {
-            "index": names.index(request),
-            "name": request,
-            "tokens": self.token_statuses(request) if self.lives[request].started else (),
-            "query": self.query(request),
-        }
+        bare = LaneView(
+            index=names.index(request),
+            name=request,
+            tokens=self.token_statuses(request) if self.lives[request].started else (),
+            query=self.query(request),
+            cells=(),
+            block_list=(),
+            copies=(),
+            batch_row=None,
+            note="",
+        )
         if row is None:
-            return LaneView(
-                **shared,
-                cells=(),
-                block_list=(),
-                copies=(),
-                batch_row=None,
-                note=self.absence(request),
-            )
-        return LaneView(
-            **shared,
+            return replace(bare, note=self.absence(request))
+        return replace(
+            bare,
             cells=tuple(
                 self.block_view(request, group, layer, column)
                 for column in range(len(row.worker_row[group]))
@@ -341,7 +374,6 @@ class Frame:
             block_list=tuple(row.block_list[group]),
             copies=self.copies(request, layer) if layer is not None else (),
             batch_row=row.batch_row,
-            note="",
         )
 
     def absence(self, request: str) -> str:
@@ -364,8 +396,16 @@ class Frame:
         if layer is None:
             return BlockView(column, block, role, None, (), 0, state=False)
         label = self.label(layer, block)
+        if role == "retired":
+            holder = self._holder(request, group, block)
+            key = (column, block, label, holder)
+            if key not in self.past:
+                window = self._window(label, 0)
+                self.past[key] = BlockView(
+                    column, block, role, label.absorbed, window, 0, holder=holder
+                )
+            return self.past[key]
         offset = self.window_offset(request, role)
-        holder = self._holder(request, group, block) if role == "retired" else ""
         return BlockView(
             column=column,
             block=block,
@@ -373,9 +413,8 @@ class Frame:
             absorbed=label.absorbed,
             window=self._window(label, offset) if role != "speculative" else (),
             offset=offset,
-            holder=holder,
             stale=(layer, "temporal", block) in self.stale and role != "cached",
-            wrong=block != 0 and role != "retired" and self.is_wrong(layer, block),
+            wrong=block != 0 and self.is_wrong(layer, block),
         )
 
     def window_offset(self, request: str, role: Role) -> int:
@@ -396,10 +435,16 @@ class Frame:
         return self.trace.scenario.layer.conv_kernel - 1
 
     def _holder(self, request: str, group: int, block: int) -> str:
-        for other, row in self.tables.rows.items():
-            if other != request and block in row.block_list[group]:
-                return other
-        return ""
+        """Another request in whose list a block stands by now, or nothing."""
+        holders = self._once(("holders", group), lambda: self._holders(group))
+        return next((other for other in holders.get(block, ()) if other != request), "")
+
+    def _holders(self, group: int) -> dict[int, list[str]]:
+        holders: dict[int, list[str]] = {}
+        for request, row in self.tables.rows.items():
+            for block in row.block_list[group]:
+                holders.setdefault(block, []).append(request)
+        return holders
 
     def copies(self, request: str, layer: int) -> tuple[CopyView, ...]:
         mine = [c for c in self.phase.copies if c.request == request and c.layer == layer]
@@ -426,7 +471,8 @@ class Frame:
         copies = self.copies(request, layer)
         copy = copies[0] if copies else None
         strips, ribbons = self._strips(request, group, layer, copy)
-        bars = self._bars(request, group, layer)
+        fold = fold_before(self._most_tokens(request), block_size)
+        bars = self._bars(request, group, layer, fold)
         return StateView(
             strips=strips,
             ribbons=ribbons,
@@ -434,7 +480,7 @@ class Frame:
             accepted=self.step_accepted(request),
             bars=bars,
             block_size=block_size,
-            tokens=self._most_tokens(request),
+            fold=fold,
             note="",
         )
 
@@ -576,17 +622,19 @@ class Frame:
         spec = self.trace.spec_of[layer, "conv"]
         return spec.shape[0 if self.trace.scenario.engine.layout == "SD" else 1]
 
-    def _bars(self, request: str, group: int, layer: int) -> tuple[BarView, ...]:
+    def _bars(self, request: str, group: int, layer: int, fold: int) -> tuple[BarView, ...]:
         row = self.tables.rows[request]
         statuses = self.token_statuses(request)
         bars = []
-        for column, (block, role) in enumerate(
-            zip(row.worker_row[group], row.roles[group], strict=True)
-        ):
+        roles = row.roles[group]
+        first = max(0, len(roles) - max(5, min(MOST_BARS, roles.count("speculative") + 3)))
+        for column in range(first, len(roles)):
+            block, role = row.worker_row[group][column], roles[column]
             label = self.label(layer, block)
             was = self.label_before(layer, block).absorbed
             absorbed = label.absorbed or 0
-            padded = statuses + ("ahead",) * (absorbed - len(statuses))
+            beyond: TokenStatus = "ahead"
+            unknown = (beyond,) * (absorbed - len(statuses))
             bars.append(
                 BarView(
                     column=column,
@@ -594,7 +642,7 @@ class Frame:
                     role=role,
                     absorbed=label.absorbed,
                     was=was if self.changed(layer, block) and was != label.absorbed else None,
-                    cells=padded[:absorbed],
+                    cells=statuses[fold:absorbed] + unknown,
                     holder=self._holder(request, group, block) if role == "retired" else "",
                     stale=(layer, "temporal", block) in self.stale and role != "cached",
                     wrong=role != "retired" and self.is_wrong(layer, block, "temporal"),
@@ -685,10 +733,9 @@ def frames(trace: Trace) -> Iterator[Frame]:
     """Every phase of a run with what can be seen in it."""
     walk = _Walk(trace)
     for step in trace.steps:
-        tail = trace.tables_after(step.index, "commit")
         walk.begin(step)
         for phase in step.phases:
-            yield walk.enter(step, phase, tail)
+            yield walk.enter(step, phase)
 
 
 def frame_at(trace: Trace, step: int, phase: str) -> Frame:
@@ -713,6 +760,8 @@ class _Walk:
         }
         self.migrations: dict[str, int] = {}
         self.count = 0
+        self.bytes_seen = 0
+        self.past: dict[Hashable, BlockView] = {}
 
     def begin(self, step: Step) -> None:
         self.migrations = {}
@@ -725,7 +774,7 @@ class _Walk:
         for request in step.preempted:
             self.lives[request].computed = self.lives[request].reused = 0
 
-    def enter(self, step: Step, phase: Phase, tail: Tables) -> Frame:
+    def enter(self, step: Step, phase: Phase) -> Frame:
         before = self.tables
         self.tables = phase.tables or before
         if phase.name == "allocate":
@@ -750,7 +799,8 @@ class _Walk:
             stale=frozenset(self.stale),
             lives=self.lives,
             migrations=self.migrations,
-            tail=tail,
+            bytes_seen=self.bytes_seen,
+            past=self.past,
         )
         self.count += 1
         return frame
@@ -779,6 +829,7 @@ class _Walk:
     ) -> tuple[dict[tuple[int, StateKind, int], bytes], dict[tuple[int, int], Label]]:
         old_contents: dict[tuple[int, StateKind, int], bytes] = {}
         old_labels: dict[tuple[int, int], Label] = {}
+        self.bytes_seen += bool(phase.changes)
         for change in phase.changes:
             key = (change.layer, change.state, change.block)
             place = (change.layer, change.block)
@@ -814,6 +865,42 @@ def group_of(trace: Trace, layer: int) -> int:
 def layers_of(trace: Trace, group: int) -> list[int]:
     """Layers whose state lives in a group's blocks; empty for an attention group."""
     return sorted({spec.layer for spec in trace.states if spec.group == group})
+
+
+def fold_before(tokens: int, block_size: int) -> int:
+    """How many tokens in front, in whole blocks, become one cell so that the others fit."""
+    if tokens <= STATE.most_cells:
+        return 0
+    too_many = tokens + STATE.fold_cells - STATE.most_cells
+    return -(-too_many // block_size) * block_size
+
+
+def twin_layers(trace: Trace) -> dict[int, int]:
+    """Layers that look like an earlier one of their group in every phase, and that earlier one.
+
+    Layers hold different numbers, but as long as nothing is wrong they hold the same tokens.
+    """
+    layers = sorted({spec.layer for spec in trace.states})
+    first = {layer: layers_of(trace, group_of(trace, layer))[0] for layer in layers}
+    twins = {layer: base for layer, base in first.items() if layer != base}
+    for step in trace.steps:
+        for violation in step.violations:
+            if violation.layer is not None:
+                return {}
+    for frame in frames(trace):
+        for layer, base in list(twins.items()):
+            blocks = {block for at, block in frame.old_labels if at in (layer, base)}
+            same = all(
+                frame.label(layer, block) == frame.label(base, block)
+                and frame.label_before(layer, block) == frame.label_before(base, block)
+                for block in blocks
+            )
+            if not same or any(
+                frame.copies(request, layer) != frame.copies(request, base)
+                for request in frame.step.requests
+            ):
+                del twins[layer]
+    return twins
 
 
 def num_groups(trace: Trace) -> int:

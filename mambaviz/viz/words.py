@@ -66,7 +66,7 @@ def _nothing_scheduled(frame: Frame) -> Words:
 # --------------------------------------------------------------------------------------
 
 
-def _schedule(frame: Frame, request: str, layer: int) -> Told:
+def _schedule(frame: Frame, request: str, _layer: int) -> Told:
     step, running = frame.step, frame.step.requests[request]
     new = [name for name in step.order if step.requests[name].event == "new"]
     resumed = [name for name in step.order if step.requests[name].event == "resumed"]
@@ -79,7 +79,7 @@ def _schedule(frame: Frame, request: str, layer: int) -> Told:
         headline = f"{_names(step.preempted)} has to give its blocks back."
     else:
         headline = f"{_count(total, 'token')} of {_names(step.order)} are scheduled."
-    spans: list[Span | str] = [*_actions(frame), *_asks(frame, request, running)]
+    spans: list[Span | str] = [*_actions(frame), *_asks(request, running)]
     others = [name for name in step.order if name != request]
     spans += [f" {_short_query(name, step.requests[name])}" for name in others]
     if len(step.batch_order) > 1 and step.batch_order != step.order:
@@ -89,7 +89,7 @@ def _schedule(frame: Frame, request: str, layer: int) -> Told:
     return headline, spans
 
 
-def _asks(frame: Frame, request: str, running: RequestStep) -> list[Span | str]:
+def _asks(request: str, running: RequestStep) -> list[Span | str]:
     start, count = running.num_computed, running.num_scheduled
     spans: list[Span | str] = [Span(request, "strong")]
     if running.event != "running" and start:
@@ -384,7 +384,7 @@ def _other_stays(frame: Frame, told: str) -> list[Span | str]:
 # --------------------------------------------------------------------------------------
 
 
-def _metadata(frame: Frame, request: str, layer: int) -> Told:
+def _metadata(frame: Frame, request: str, _layer: int) -> Told:
     classes = [running.row_class for running in frame.step.requests.values()]
     decodes = sum(found != "prefill" for found in classes)
     prefills = len(classes) - decodes
@@ -403,7 +403,8 @@ def _metadata(frame: Frame, request: str, layer: int) -> Told:
 def _forward(frame: Frame, request: str, layer: int) -> Told:
     running = frame.step.requests[request]
     start, count = running.num_computed, running.num_scheduled
-    headline = f"The layers take in {_count(sum(r.num_scheduled for r in frame.step.requests.values()), 'token')}."
+    total = sum(other.num_scheduled for other in frame.step.requests.values())
+    headline = f"The layers take in {_count(total, 'token')}."
     group = group_of(frame.trace, layer)
     written = [
         (column, block, frame.label(layer, block).absorbed)
@@ -432,7 +433,7 @@ def _positions(first: int, last: int) -> str:
     return f"token {first}" if first == last else f"tokens {first}–{last}"
 
 
-def _accept(frame: Frame, request: str, layer: int) -> Told:
+def _accept(frame: Frame, request: str, _layer: int) -> Told:
     step = frame.step
     verified = [name for name in step.batch_order if step.requests[name].drafts]
     if verified:
@@ -495,7 +496,7 @@ def boundary_reached(trace: Trace, step: Step, request: str) -> bool:
     return after // size > running.num_computed // size
 
 
-def _commit(frame: Frame, request: str, layer: int) -> Told:
+def _commit(frame: Frame, request: str, _layer: int) -> Told:
     step = frame.step
     finished = step.finished_after
     after = _first(step.num_computed_after, request)

@@ -70,8 +70,9 @@ function boldEnd(text) {
   return [text.slice(0, cut), el("b", "", text.slice(cut))];
 }
 
-function metadataTable(holder, found, point) {
-  const rows = found.rows.map(([name, cells, kind, changed, meaning]) => {
+function metadataTable(holder, found, meanings, point) {
+  const rows = found.rows.map(([name, cells, kind, changed]) => {
+    const meaning = meanings[name] ?? "";
     const row = el("tr", changed ? "changed" : "", el("td", "", name), el("td", ""), el("td", "", kind));
     row.children[1].append(...cells.map(cell));
     row.tabIndex = 0;

@@ -25,6 +25,11 @@ function primitive(part) {
       return svgNode("path", { d: part[2] }, cls);
     case "c":
       return svgNode("circle", { cx: part[2], cy: part[3], r: part[4] }, cls);
+    case "g": {
+      const node = svgNode("g", { transform: `translate(${part[2]} ${part[3]})` }, cls);
+      node.append(...part[4].map(primitive));
+      return node;
+    }
     default:
       return heat(part);
   }

@@ -252,9 +252,9 @@ class Stage {
   // The layer whose blocks the lanes read: the chosen one, or the first of the group on show.
   groupLayer() {
     const { layers } = this.run;
-    if (layers[this.layer][1] === this.group) return layers[this.layer][0];
+    if (layers[this.layer][1] === this.group) return layers[this.layer][2];
     const other = layers.find(([, group]) => group === this.group);
-    return other ? other[0] : "None";
+    return other ? other[2] : "None";
   }
 
   isSmall(index) {
@@ -334,9 +334,9 @@ class Stage {
 
   showState(manner) {
     const { run } = this;
-    const [layer] = run.layers[this.layer];
+    const [, , twin] = run.layers[this.layer];
     const other = this.isNew("state", this.request, this.layer, this.group);
-    const marks = run.marks(`state:${this.request}:${layer}`, this.frame);
+    const marks = run.marks(`state:${this.request}:${twin}`, this.frame);
     this.statePicture.show(marks, other ? "jump" : manner, this.speed);
     if (other) this.labelState();
   }
