@@ -1,58 +1,36 @@
 """Which rows are decodes and which are prefills (section 4.2).
 
-Every row gets one rule: the first that fits, in the order of `RowRule`. The first row whose rule
-makes it a prefill splits the batch; what stands behind it is prefill too, since the kernels take
-the batch as two contiguous parts. The builder and the per-row explanation read the same rules.
+The rules themselves are in `mambaviz.attention.rules`; here the builder asks them about a batch
+of tensors and cuts it in two. The cut and the per-row explanation read the same rules.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
-from typing import Literal
 
 import numpy as np
 import torch
 
 from mambaviz.attention.common import (
-    BoolArray,
     CommonAttentionMetadata,
     HostBatch,
-    IntArray,
     host_batch,
     is_prefilling_on_cpu,
     query_start_loc_on_cpu,
     require_rows,
 )
-
-RowClass = Literal["decode", "prefill"]
-
-
-class RowRule(Enum):
-    """Why a row is a decode or a prefill: class and sentence, in order of precedence."""
-
-    LONG_QUERY = "prefill", "its query of {q} tokens is longer than the threshold of {threshold}"
-    PADDING = "decode", "it is padding: its query is empty"
-    DECODING = "decode", "it decodes a query of {q}, within the threshold of {threshold}"
-    FIRST_CHUNK = "prefill", "it is prefilling and has no state yet to decode from"
-    ONE_TOKEN_EXTEND = "decode", "it prefills a single token on top of the state it already has"
-    PADDED_TAIL = "decode", "it prefills one token, padded with {drafts} placeholder drafts"
-    PREFILLING = "prefill", "it is still prefilling"
-    BEHIND_A_PREFILL = "prefill", "it stands behind row {split}, which is a prefill"
-
-    def __init__(self, row_class: RowClass, sentence: str) -> None:
-        self.row_class = row_class
-        self.sentence = sentence
-
-
-@dataclass(frozen=True)
-class RowDecision:
-    """How one row was classed: the row, its class, the rule, and the rule as a sentence."""
-
-    row: int
-    row_class: RowClass
-    rule: RowRule
-    reason: str
+from mambaviz.attention.rules import (
+    BoolArray,
+    IntArray,
+    RowClass,
+    RowDecision,
+    RowFacts,
+    RowRule,
+    decide,
+    first_prefill,
+    makes_prefill,
+    rule_numbers,
+)
 
 
 @dataclass(frozen=True)
@@ -63,12 +41,6 @@ class BatchSplit:
     num_prefills: int
     num_decode_tokens: int
     num_prefill_tokens: int
-
-
-# Rules by number, so that a whole batch is classed with array operations.
-_RULES = tuple(RowRule)
-_NUMBER = {rule: number for number, rule in enumerate(_RULES)}
-_IS_PREFILL = np.array([rule.row_class == "prefill" for rule in _RULES])
 
 
 def split_decodes_and_prefills(
@@ -108,8 +80,8 @@ def split_batch(
 
     ``num_decode_draft_tokens_cpu``: CPU, ``[R]``, -1 where a row is not a draft row.
     """
-    rules = _rule_numbers(batch, decode_threshold, num_decode_draft_tokens_cpu)
-    return _cut(_IS_PREFILL[rules], batch.query_start_loc, num_actual_tokens)
+    rules = rule_numbers(_facts(batch, num_decode_draft_tokens_cpu), decode_threshold)
+    return _cut(makes_prefill(rules), batch.query_start_loc, num_actual_tokens)
 
 
 def explain_split(
@@ -121,49 +93,20 @@ def explain_split(
 
     Same inputs and errors as the split of the builder, and the same rules behind it.
     """
-    batch = host_batch(common)
-    rules = _rule_numbers(batch, decode_threshold, num_decode_draft_tokens_cpu)
-    split = _first_prefill(_IS_PREFILL[rules])
-    drafts = _drafts(batch, num_decode_draft_tokens_cpu)
-    decisions = []
-    for row, number in enumerate(rules):
-        rule = _RULES[number]
-        if row > split and rule.row_class == "decode":
-            rule = RowRule.BEHIND_A_PREFILL
-        reason = rule.sentence.format(
-            q=batch.query_lens[row], threshold=decode_threshold, drafts=drafts[row], split=split
-        )
-        decisions.append(RowDecision(row, rule.row_class, rule, reason))
-    return tuple(decisions)
+    return decide(_facts(host_batch(common), num_decode_draft_tokens_cpu), decode_threshold)
 
 
-def _rule_numbers(
-    batch: HostBatch, decode_threshold: int, num_decode_draft_tokens_cpu: torch.Tensor | None
-) -> IntArray:
-    """The number of the first rule that fits each row; ``[R]``."""
-    query_lens, drafts = batch.query_lens, _drafts(batch, num_decode_draft_tokens_cpu)
-    fits = {
-        RowRule.LONG_QUERY: query_lens > decode_threshold,
-        RowRule.PADDING: ~batch.is_prefilling & (query_lens == 0),
-        RowRule.DECODING: ~batch.is_prefilling,
-        RowRule.FIRST_CHUNK: ~batch.has_state,
-        RowRule.ONE_TOKEN_EXTEND: query_lens == 1,
-        # Without drafts >= 0 an empty query would pass for a tail of -1 drafts.
-        RowRule.PADDED_TAIL: (drafts >= 0) & (query_lens == drafts + 1),
-    }
-    return np.select(
-        list(fits.values()), [_NUMBER[rule] for rule in fits], _NUMBER[RowRule.PREFILLING]
+def _facts(batch: HostBatch, num_decode_draft_tokens_cpu: torch.Tensor | None) -> RowFacts:
+    return RowFacts(
+        batch.query_lens,
+        batch.is_prefilling,
+        batch.has_state,
+        _drafts(batch, num_decode_draft_tokens_cpu),
     )
 
 
-def _first_prefill(is_prefill: BoolArray) -> int:
-    """Row that splits the batch: the first prefill, or the number of rows."""
-    prefills = np.flatnonzero(is_prefill)
-    return int(prefills[0]) if prefills.size else len(is_prefill)
-
-
 def _cut(is_prefill: BoolArray, query_start_loc: IntArray, num_actual_tokens: int) -> BatchSplit:
-    rows, num_decodes = len(is_prefill), _first_prefill(is_prefill)
+    rows, num_decodes = len(is_prefill), first_prefill(is_prefill)
     if num_decodes == rows:
         # Nothing but decodes: all tokens are theirs, whatever the padding rows say.
         return BatchSplit(rows, 0, num_actual_tokens, 0)
@@ -180,3 +123,14 @@ def _drafts(batch: HostBatch, num_decode_draft_tokens_cpu: torch.Tensor | None) 
         return np.full(rows, -1, dtype=np.int32)
     require_rows("num_decode_draft_tokens_cpu", num_decode_draft_tokens_cpu, rows)
     return num_decode_draft_tokens_cpu.cpu().numpy()
+
+
+__all__ = [
+    "BatchSplit",
+    "RowClass",
+    "RowDecision",
+    "RowRule",
+    "explain_split",
+    "split_batch",
+    "split_decodes_and_prefills",
+]
