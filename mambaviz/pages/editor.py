@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from mambaviz.faults import FAULTS
 from mambaviz.pages import state
@@ -32,6 +33,7 @@ from mambaviz.pages.editor_data import (
 )
 from mambaviz.scenario import Scenario, ScenarioError, parse
 
+Marks = dict[str, DeltaGenerator]  # by field: where to say that it is the wrong one
 Row = TypeVar("Row", RequestRow, EventRow)
 
 _OPEN = "editor_open"
@@ -60,19 +62,19 @@ def place() -> None:
 def _drawer() -> None:
     draft = _draft_to_edit()
     verdict, buttons = st.container(), st.container(horizontal=True)
-    wrong = st.session_state.get("editor_wrong_field", "")
+    marks: Marks = {}
     engine, requests, events, layer = st.tabs(["Engine", "Requests", "Events and faults", "Layers"])
     with engine:
         _names(draft)
-        _knobs(draft, "engine", wrong)
+        _knobs(draft, "engine", marks)
     with requests:
-        draft.requests = _requests_table(draft, wrong)
+        draft.requests = _requests_table(draft, marks)
     with events:
-        draft.events = _events_table(draft, wrong)
+        draft.events = _events_table(draft, marks)
         _faults(draft)
     with layer:
-        _knobs(draft, "layer", wrong)
-    scenario = _judge(draft, verdict, wrong)
+        _knobs(draft, "layer", marks)
+    scenario = _judge(draft, verdict, marks)
     with buttons:
         _buttons(scenario)
 
@@ -86,7 +88,6 @@ def _fill(draft: Draft) -> None:
     """Fill the widgets anew: a widget keeps its value by its key, so new contents get new keys."""
     st.session_state[_SEED] = draft
     st.session_state[_TAKE] = st.session_state.get(_TAKE, 0) + 1
-    st.session_state["editor_wrong_field"] = ""
     st.session_state[_UPLOAD_PROBLEM] = ""
 
 
@@ -100,33 +101,21 @@ def _draft_to_edit() -> Draft:
     return Draft(**{item.name: getattr(seed, item.name) for item in fields(Draft)})
 
 
-def _judge(draft: Draft, place: Any, marked: str) -> Scenario | None:
-    """Say what is wrong with the draft, or that it can run."""
+def _judge(draft: Draft, place: DeltaGenerator, marks: Marks) -> Scenario | None:
+    """Say what is wrong with the draft, at the top and beside the field, or that it can run."""
     try:
         scenario = read_draft(draft)
     except FieldError as error:
         place.error(str(error), icon=":material/error:")
-        _mark(error.field, marked)
+        if error.field in marks:
+            marks[error.field].markdown(":red[:material/arrow_upward: see the sentence at the top]")
         return None
     upload_problem = st.session_state[_UPLOAD_PROBLEM]
     if upload_problem:
         place.error(upload_problem, icon=":material/error:")
     else:
         place.success("This scenario can run.", icon=":material/check:")
-    _mark("", marked)
     return scenario
-
-
-def _mark(field: str, marked: str) -> None:
-    """Have the mark beside the field drawn, which comes before the verdict is known."""
-    if field != marked:
-        st.session_state["editor_wrong_field"] = field
-        st.rerun(scope="fragment")
-
-
-def _beside(field: str, wrong: str) -> None:
-    if field == wrong:
-        st.markdown(":red[✗ see the sentence at the top]")
 
 
 # --------------------------------------------------------------------------------------
@@ -142,7 +131,7 @@ def _names(draft: Draft) -> None:
     )
 
 
-def _knobs(draft: Draft, section: str, wrong: str) -> None:
+def _knobs(draft: Draft, section: str, marks: Marks) -> None:
     knobs = [knob for knob in KNOBS if knob.section == section]
     plain = [knob for knob in knobs if knob.kind != "switch"]
     switches = [knob for knob in knobs if knob.kind == "switch"]
@@ -152,7 +141,7 @@ def _knobs(draft: Draft, section: str, wrong: str) -> None:
             for column, knob in zip(st.columns(width), group[start : start + width], strict=False):
                 with column:
                     draft.settings[knob.path] = _knob(knob, draft.settings[knob.path])
-                    _beside(knob.path, wrong)
+                    marks[knob.path] = st.empty()
 
 
 def _knob(knob: Knob, value: Any) -> Any:
@@ -168,7 +157,7 @@ def _knob(knob: Knob, value: Any) -> Any:
     return st.number_input(knob.label, value=value, step=1, key=key, help=hint, placeholder=empty)
 
 
-def _requests_table(draft: Draft, wrong: str) -> list[RequestRow]:
+def _requests_table(draft: Draft, marks: Marks) -> list[RequestRow]:
     columns = {
         name: _number(name, hint)
         if name in ("prompt_len", "arrive", "max_tokens")
@@ -176,8 +165,7 @@ def _requests_table(draft: Draft, wrong: str) -> list[RequestRow]:
         for name, hint in REQUEST_HELP.items()
     }
     rows = _table("requests", draft.requests, RequestRow, columns)
-    _beside_rows("requests", rows, wrong)
-    _beside("requests", wrong)
+    _mark_rows("requests", rows, marks)
     st.caption(
         "Add a row at the bottom. Point at a heading for what a column takes. "
         "Lists are used in turn: accept 2,0,1 keeps two drafts, then none, then one."
@@ -185,7 +173,7 @@ def _requests_table(draft: Draft, wrong: str) -> list[RequestRow]:
     return rows
 
 
-def _events_table(draft: Draft, wrong: str) -> list[EventRow]:
+def _events_table(draft: Draft, marks: Marks) -> list[EventRow]:
     columns = {
         "step": _number("step", EVENT_HELP["step"]),
         "kind": st.column_config.SelectboxColumn(
@@ -194,7 +182,7 @@ def _events_table(draft: Draft, wrong: str) -> list[EventRow]:
         "request": st.column_config.TextColumn("request", help=EVENT_HELP["request"]),
     }
     rows = _table("events", draft.events, EventRow, columns)
-    _beside_rows("events", rows, wrong)
+    _mark_rows("events", rows, marks)
     return rows
 
 
@@ -221,10 +209,11 @@ def _table(name: str, rows: Sequence[Row], kind: type[Row], columns: dict[str, A
     return rows_from(cells.where(cells.notna(), None).to_dict("records"), kind)
 
 
-def _beside_rows(table: str, rows: Sequence[Any], wrong: str) -> None:
-    for index in range(len(rows)):
-        if wrong == f"{table}[{index}]":
-            st.markdown(f":red[✗ row {index + 1}: see the sentence at the top]")
+def _mark_rows(table: str, rows: Sequence[Any], marks: Marks) -> None:
+    """One place below the table for whatever row is wrong: its sentence names the row."""
+    below = st.empty()
+    marks[table] = below
+    marks.update({f"{table}[{index}]": below for index in range(len(rows))})
 
 
 def _faults(draft: Draft) -> None:
@@ -249,7 +238,7 @@ def _buttons(scenario: Scenario | None) -> None:
         st.rerun()
     st.download_button(
         "Save JSON",
-        scenario.model_dump_json(indent=2) if scenario else "",
+        lambda: scenario.model_dump_json(indent=2) if scenario else "",
         file_name="scenario.json",
         mime="application/json",
         disabled=scenario is None,

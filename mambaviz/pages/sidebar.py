@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from html import escape
 
 import streamlit as st
 
 from mambaviz.pages import editor, shell, state
 from mambaviz.pages.runs import Run
-from mambaviz.pages.state import BACKEND_CHOICES, PageState
+from mambaviz.pages.state import BACKEND_CHOICES, BackendChoice, PageState
 from mambaviz.scenario import PRESETS, AcceptanceRate, RequestPlan, Scenario, ScenarioError
+from mambaviz.viz.export import replay_html
 
 OWN = "own"  # the entry of the preset list for a scenario that is none
 
-BACKEND_LABELS = {
+BACKEND_LABELS: dict[BackendChoice, str] = {
+    "auto": "auto",
     "cuda": "cuda, GPU",
     "interpreter": "interpreter, CPU",
     "reference": "reference, CPU",
@@ -59,7 +60,8 @@ def _preset(view: PageState) -> None:
         "Preset",
         options,
         key="preset",
-        format_func=lambda slug: names.get(slug, view.scenario.name),
+        # Streamlit tells options apart by their label: an edited preset must not look like it.
+        format_func=lambda slug: names.get(slug, f"{view.scenario.name} (own)"),
         on_change=_take_preset,
     )
     if view.scenario.story:
@@ -148,7 +150,7 @@ def _scenario_buttons(view: PageState) -> None:
         )
     right.download_button(
         "Save JSON",
-        view.scenario.model_dump_json(indent=2, exclude_defaults=True),
+        lambda: view.scenario.model_dump_json(indent=2, exclude_defaults=True),
         file_name="scenario.json",
         mime="application/json",
         on_click="ignore",
@@ -165,14 +167,8 @@ def _open_json() -> None:
     st.session_state["opened"] = taken + 1  # an empty uploader for the next file
     try:
         state.show(editor.read_upload(file.getvalue()))
-        st.session_state["open_problem"] = ""
     except ScenarioError as error:
-        st.session_state["open_problem"] = f"{file.name} was not opened: {error}"
-
-
-def open_problem() -> str:
-    """What was wrong with the file opened last; empty if nothing was."""
-    return st.session_state.get("open_problem", "")
+        state.say(f"{file.name} was not opened: {error}")
 
 
 # --------------------------------------------------------------------------------------
@@ -186,36 +182,41 @@ def _backend(view: PageState) -> None:
         "Back end",
         BACKEND_CHOICES,
         key="backend",
-        format_func=_backend_label,
+        format_func=BACKEND_LABELS.__getitem__,
         help=BACKEND_HELP,
         on_change=lambda: state.update(backend=st.session_state["backend"]),
     )
-
-
-def _backend_label(choice: str) -> str:
-    if choice != "auto":
-        return BACKEND_LABELS[choice]
-    known = process_backend()
-    return f"auto: {BACKEND_LABELS[known]}" if known else "auto"
-
-
-def process_backend() -> str | None:
-    """The back end of this process; None until the first live run has imported the kernels."""
-    return getattr(sys.modules.get("kernels"), "BACKEND", None)
 
 
 def _export(run: Run | None) -> None:
     with st.popover("Export", width="stretch", disabled=run is None):
         if run is None:
             return
+        name = f"run-{run.trace.scenario_hash[:7]}"
         st.download_button(
             "Run as JSON",
             run.trace.to_json,  # made when asked for
-            file_name=f"run-{run.trace.scenario_hash[:7]}.json",
+            file_name=f"{name}.json",
             mime="application/json",
             on_click="ignore",
             width="stretch",
         )
+        st.download_button(
+            "Replay as one HTML file",
+            lambda: _replay(run),
+            file_name=f"{name}.html",
+            mime="text/html",
+            on_click="ignore",
+            width="stretch",
+        )
+
+
+def _replay(run: Run) -> str:
+    """The run as a page of its own, opened where the stage now stands."""
+    view = state.current()
+    return replay_html(
+        run.trace, step=view.step, phase=view.phase, request=view.request, layer=view.layer
+    )
 
 
 def foot(scenario: Scenario, run: Run | None) -> str:

@@ -212,7 +212,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 
 _STATE = "page_state"
 _WRITTEN = "links_written"  # list of (link, when), newest last
-_NOTICE = "link_notice"
+_NOTICE = "notice"
 
 
 def current() -> PageState:
@@ -228,7 +228,8 @@ def current() -> PageState:
     now = time.monotonic()
     if any(asked == link and now - when < ECHO_SECONDS for link, when in written[:-1]):
         return st.session_state[_STATE]
-    state, st.session_state[_NOTICE] = from_link(asked)
+    state, problem = from_link(asked)
+    say(problem)
     _keep(state)
     return state
 
@@ -243,13 +244,18 @@ def update(**changes: Any) -> PageState:
 def show(scenario: Scenario) -> PageState:
     """Look at another scenario from its start."""
     state = current().showing(scenario)
-    st.session_state[_NOTICE] = ""
+    say("")
     _keep(state)
     return state
 
 
+def say(sentence: str) -> None:
+    """Have a sentence shown above the page until another scenario is chosen."""
+    st.session_state[_NOTICE] = sentence
+
+
 def notice() -> str:
-    """What was wrong with the link that this view came from; empty if nothing was."""
+    """The sentence to show: what was wrong with a link or a file; empty if nothing was."""
     return st.session_state.get(_NOTICE, "")
 
 

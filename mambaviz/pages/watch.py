@@ -79,9 +79,9 @@ def choose(view: PageState) -> Screen:
 
 
 def _messages(screen: Screen) -> None:
-    for sentence in (state.notice(), beyond_the_end(screen), sidebar.open_problem()):
+    for sentence in (state.notice(), beyond_the_end(screen)):
         if sentence:
-            st.warning(sentence, icon=":material/link_off:")
+            st.warning(sentence, icon=":material/info:")
     job = screen.job
     if job is not None and job.status == "failed":
         _failed(screen, job)
@@ -116,7 +116,10 @@ def _follow(screen: Screen) -> None:
         return  # the recorded run is on screen; the live one takes its place without a word
     before = "" if screen.run is None else " What you see is still the run before."
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.info(f"Computing: {job.message}, {job.done_steps} steps done.{before}", icon="⏳")
+        st.info(
+            f"Computing: {job.message}, {job.done_steps} steps done.{before}",
+            icon=":material/hourglass_top:",
+        )
         if st.button("Stop", key="stop"):
             store.stop(job, session)
             st.session_state["given_up"] = _wish(screen.view)

@@ -104,7 +104,8 @@ def test_the_live_run_takes_the_place_of_the_recorded_one_without_a_jump(watch: 
 
 def test_another_block_size_is_another_run(watch: Watch) -> None:
     watch.open()
-    old = watch.foot.inner_text()
+    run = watch.foot.locator("span").first
+    old = run.inner_text()
     watch.sidebar.get_by_role("button", name="Edit scenario").click()
     drawer = watch.page.get_by_test_id("stDialog")
     size = drawer.get_by_label("block size", exact=True)
@@ -112,7 +113,7 @@ def test_another_block_size_is_another_run(watch: Watch) -> None:
     size.press("Enter")
     expect(drawer.get_by_text("engine.num_spec = 2: in align mode")).to_be_visible()
     expect(drawer.get_by_role("button", name="Apply")).to_be_disabled()
-    expect(watch.foot).to_have_text(old)
+    expect(run).to_have_text(old)
     size.fill("8")
     size.press("Enter")
     expect(drawer.get_by_text("This scenario can run.")).to_be_visible()
@@ -120,7 +121,7 @@ def test_another_block_size_is_another_run(watch: Watch) -> None:
     expect(drawer).to_be_hidden()
     expect(watch.sidebar.get_by_text("8 tokens")).to_be_visible()
     expect(watch.foot).to_contain_text("live")
-    expect(watch.foot).not_to_have_text(old)
+    expect(run).not_to_have_text(old)
     expect(watch.stage.locator(".lane-picture")).to_contain_text("column 1")
     watch.at(r"\?run=[\w-]+$")
 
