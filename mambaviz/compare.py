@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mambaviz.trace import BlockChange, Phase, Step, Trace
+from mambaviz.trace import BlockChange, Phase, StateKind, Step, Trace
 
 
 @dataclass
@@ -104,7 +104,7 @@ def _compare_changes(
         _compare_numbers(numbers, others, words, tolerance, found)
 
 
-def _by_place(phase: Phase) -> dict[tuple[int, str, int], BlockChange]:
+def _by_place(phase: Phase) -> dict[tuple[int, StateKind, int], BlockChange]:
     return {(change.layer, change.state, change.block): change for change in phase.changes}
 
 

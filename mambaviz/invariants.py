@@ -127,7 +127,7 @@ class StepChecks:
             result,
             f"output of {request} at token {position}, layer {layer}",
             request=request,
-            group=self.specs[layer, "conv"].group,
+            group=self._group_of(layer),
             layer=layer,
         )
 
@@ -147,24 +147,23 @@ class StepChecks:
         """Window at (block, row, tokens), temporal state at (block, tokens): as the oracle says?"""
         place: dict[str, str | int | None] = {
             "request": request,
-            "group": self.specs[layer, "conv"].group,
+            "group": self._group_of(layer),
             "layer": layer,
+            "column": column,
         }
-        block, row, tokens = conv
-        window = self._window(layer, block, row, pages)
-        result = compare_window(truth.truth_after(layer, tokens), window)
-        words = f"block {block}, window after {tokens} tokens, {what}"
-        self._count(
-            invariant, phase, result, words, state="conv", block=block, column=column, **place
-        )
-        block, tokens = temporal
-        state = self.read(layer, "temporal", block, pages)
-        dtype = self.scenario.layer.cache_dtype
-        result = compare_state(truth.truth_after(layer, tokens), state, dtype)
-        words = f"block {block}, state h({tokens}), {what}"
-        self._count(
-            invariant, phase, result, words, state="temporal", block=block, column=column, **place
-        )
+        if (layer, "conv") in self.specs:
+            block, row, tokens = conv
+            window = self._window(layer, block, row, pages)
+            result = compare_window(truth.truth_after(layer, tokens), window)
+            words = f"block {block}, window after {tokens} tokens, {what}"
+            self._count(invariant, phase, result, words, state="conv", block=block, **place)
+        if (layer, "temporal") in self.specs:
+            block, tokens = temporal
+            state = self.read(layer, "temporal", block, pages)
+            dtype = self.scenario.layer.cache_dtype
+            result = compare_state(truth.truth_after(layer, tokens), state, dtype)
+            words = f"block {block}, state h({tokens}), {what}"
+            self._count(invariant, phase, result, words, state="temporal", block=block, **place)
 
     def read(self, layer: int, state: StateKind, block: int, pages: Pages) -> np.ndarray:
         """One block's state as numbers."""
@@ -198,6 +197,9 @@ class StepChecks:
                 found=result.found,
                 **place,
             )
+
+    def _group_of(self, layer: int) -> int:
+        return next(spec.group for spec in self.specs.values() if spec.layer == layer)
 
     def _layers_of(self, group: int) -> list[int]:
         return sorted({spec.layer for spec in self.specs.values() if spec.group == group})

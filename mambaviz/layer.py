@@ -59,6 +59,8 @@ class LayerLike(Protocol):
     @property
     def conv_kernel(self) -> int: ...
     @property
+    def states(self) -> str: ...
+    @property
     def seed(self) -> int: ...
 
 
@@ -70,6 +72,8 @@ class LayerShape:
     head_dim: int = 2
     d_state: int = 4
     conv_kernel: int = 4
+    has_conv: bool = True  # without: u = x
+    has_temporal: bool = True  # without: y = u
 
     @property
     def dim(self) -> int:
@@ -137,7 +141,12 @@ class LayerParams:
 def layer_params(settings: LayerLike) -> list[LayerParams]:
     """The weights of every layer of a scenario's ``layer`` settings."""
     shape = LayerShape(
-        settings.num_heads, settings.head_dim, settings.d_state, settings.conv_kernel
+        settings.num_heads,
+        settings.head_dim,
+        settings.d_state,
+        settings.conv_kernel,
+        has_conv=settings.states != "temporal",
+        has_temporal=settings.states != "conv",
     )
     return [LayerParams.create(shape, settings.seed, layer) for layer in range(settings.num_layers)]
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from kernels.reference import StateGeometry
-from mambaviz.cache.tensors import STATE_KINDS, StateCache
+from mambaviz.cache.tensors import StateCache, state_kinds
 from mambaviz.explain import (
     CopyScene,
     Explanation,
@@ -177,7 +177,7 @@ def _move_of(decision: Decision) -> tuple[int, int, int]:
 
 def _geometry(cache: StateCache, spec: StateSpec, runner: ModelRunner) -> StateGeometry:
     """Where a state lies, as the copy kernels see it (section 3.1); its own small derivation."""
-    number = STATE_KINDS.index(spec.state)
+    number = state_kinds(runner.scenario).index(spec.state)
     tensor = cache.layers[spec.layer].states[number]
     size = tensor.element_size()
     block_stride = tensor.stride(0) * size

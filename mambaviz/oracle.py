@@ -157,7 +157,8 @@ def _next(params: LayerParams, before: LayerTruth, token: int, position: int) ->
     x[0] = position + 1
     inputs = np.vstack([before.window, x])  # [K, dim]
     z = np.sum(params.conv_weight.T * inputs, axis=0) + params.conv_bias
-    u = (z / (1 + np.exp(-z))).reshape(heads, head_dim)
+    silu = z / (1 + np.exp(-z))
+    u = (silu if params.shape.has_conv else x).reshape(heads, head_dim)
 
     dt = 0.5 + 1 / (1 + np.exp(-(params.dt_weight @ e)))  # [H]
     B = params.B_weight @ e  # [H, N]
@@ -168,6 +169,8 @@ def _next(params: LayerParams, before: LayerTruth, token: int, position: int) ->
     decay = np.exp(dt * params.A)
     state = decay[:, None, None] * before.state + np.einsum("h,hp,hn->hpn", dt, absorbed, B)
     y = np.einsum("hpn,hn->hp", state, C) + params.D[:, None] * u
+    if not params.shape.has_temporal:
+        y = u
     state_scale = np.maximum(before.state_scale, _largest(state))
     return LayerTruth(
         window=inputs[1:],

@@ -28,6 +28,7 @@ Mode = Literal["none", "align", "all"]
 Runner = Literal["v1", "v2"]
 Layout = Literal["SD", "DS"]
 CacheDtype = Literal["float32", "float16", "bfloat16"]
+States = Literal["both", "conv", "temporal"]
 EventKind = Literal["preempt", "abort", "reset", "reset_running"]
 EVENT_KINDS: tuple[EventKind, ...] = ("preempt", "preempt", "abort", "reset", "reset_running")
 
@@ -57,6 +58,7 @@ def random_scenario(
     replayssm: bool = False,
     full_cuda_graphs: Sequence[bool] = (False,),
     drop_last_matched_block: Sequence[bool] = (False,),
+    states: Sequence[States] = ("both",),
     sufficient: bool = True,
 ) -> Scenario:
     """A valid scenario; the same ``rng`` state gives the same one.
@@ -88,7 +90,7 @@ def random_scenario(
     return Scenario(
         name="random",
         engine=settings,
-        layer=_layer(rng, settings, conv_kernels, cache_dtypes, chunk_sizes, page_paddings),
+        layer=_layer(rng, settings, conv_kernels, cache_dtypes, chunk_sizes, page_paddings, states),
         requests=requests,
         events=_events(rng, requests) if events else [],
     )
@@ -224,12 +226,14 @@ def _layer(
     cache_dtypes: Sequence[CacheDtype],
     chunk_sizes: Sequence[int],
     page_paddings: Sequence[int],
+    states: Sequence[States],
 ) -> LayerSettings:
     if engine.mode == "all":  # states exist at chunk ends only
         chunk_sizes = [size for size in chunk_sizes if engine.block_size % size == 0]
     return LayerSettings(
         num_layers=max(engine.num_mamba_groups, rng.randint(1, 2)),
         conv_kernel=rng.choice(conv_kernels),
+        states="both" if engine.replayssm_buffer_len else rng.choice(states),
         cache_dtype=rng.choice(cache_dtypes),
         chunk_size=rng.choice(chunk_sizes or [engine.block_size]),
         page_padding_bytes=rng.choice(page_paddings),

@@ -82,6 +82,7 @@ class LayerSettings(_Data):
     d_state: Annotated[int, Field(ge=1, le=32)] = 4
     conv_kernel: Annotated[int, Field(ge=2, le=4)] = 4
     chunk_size: PositiveInt = 4
+    states: Literal["both", "conv", "temporal"] = "both"  # which state tensors a layer has
     cache_dtype: Literal["float32", "float16", "bfloat16"] = "float32"
     page_padding_bytes: Annotated[int, Field(ge=0, le=4096)] = 0
     seed: NonNegativeInt = 0
@@ -175,7 +176,7 @@ class Scenario(_Data):
         return hashlib.sha256(text.encode()).hexdigest()
 
     def prompt_of(self, index: int) -> list[int]:
-        """Token ids of request number ``index``; a ``prompt_len`` alone gives it tokens of its own."""
+        """Token ids of request number ``index``; with ``prompt_len`` they are its very own."""
         plan = self.requests[index]
         if plan.prompt is not None:
             return list(plan.prompt)
@@ -226,7 +227,13 @@ def _engine_problems(scenario: Scenario) -> Iterator[str]:
             )
         if engine.mode == "all":
             yield (
-                f"engine.replayssm_buffer_len = {length}: ReplaySSM runs in none and align mode only"
+                f"engine.replayssm_buffer_len = {length}: ReplaySSM runs in none and align mode "
+                "only"
+            )
+        if scenario.layer.states != "both":
+            yield (
+                f"engine.replayssm_buffer_len = {length}: ReplaySSM needs layers with conv and "
+                "temporal state; set layer.states to 'both'"
             )
         if engine.runner == "v2":
             yield f"engine.replayssm_buffer_len = {length}: ReplaySSM runs on the V1 runner only"
@@ -267,7 +274,7 @@ def _plan_problems(where: str, plan: RequestPlan, num_spec: int) -> Iterator[str
     drafts = plan.drafts if isinstance(plan.drafts, list) else [plan.drafts]
     for count in drafts:
         if count is not None and count > num_spec:
-            yield f"{where}: drafts = {count} exceeds num_spec ({num_spec}); allowed 0 to {num_spec}"
+            yield f"{where}: drafts = {count}, but num_spec is {num_spec}; allowed 0 to {num_spec}"
     if isinstance(plan.accept, list):
         for count in plan.accept:
             if count > num_spec:

@@ -20,7 +20,13 @@ from mambaviz.scenario import Scenario
 from mambaviz.trace import StateKind, StateSpec
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-STATE_KINDS: tuple[StateKind, ...] = ("conv", "temporal")  # the states that copies move
+
+
+def state_kinds(scenario: Scenario) -> tuple[StateKind, ...]:
+    """The states of a layer that copies move, in kernel order (section 3.1)."""
+    kinds: tuple[StateKind, ...] = ("conv", "temporal")
+    states = scenario.layer.states
+    return kinds if states == "both" else tuple(kind for kind in kinds if kind == states)
 
 
 def layer_name(layer: int) -> str:
@@ -34,9 +40,10 @@ def mamba_spec(scenario: Scenario) -> MambaSpec:
     state_len = layer.conv_kernel - 1 + engine.num_spec
     conv = (state_len, dim) if engine.layout == "SD" else (dim, state_len)
     temporal = (layer.num_heads, layer.head_dim, layer.d_state)
-    shapes: tuple[tuple[int, ...], ...] = (conv, temporal)
+    shape_of = {"conv": conv, "temporal": temporal}
+    shapes: tuple[tuple[int, ...], ...] = tuple(shape_of[kind] for kind in state_kinds(scenario))
     dtype = DTYPES[layer.cache_dtype]
-    dtypes: tuple[torch.dtype, ...] = (dtype, dtype)
+    dtypes: tuple[torch.dtype, ...] = (dtype,) * len(shapes)
     if length := engine.replayssm_buffer_len:
         shapes += (
             (layer.num_heads, length, layer.head_dim),  # x ring
@@ -126,11 +133,12 @@ class StateCache:
         return [cache.pages.cpu().numpy().copy() for cache in self.layers]
 
     def state_specs(self, scenario: Scenario) -> list[StateSpec]:
-        """What the trace needs to know to read bytes: conv and temporal of every layer.
+        """What the trace needs to know to read bytes: the copied states of every layer.
 
         ``index`` is the position in the copy kernels' metadata tensors: by group, then layer,
         then conv before temporal (section 3.1).
         """
+        kinds = state_kinds(scenario)
         by_group = sorted(self.layers, key=lambda cache: (cache.group, cache.layer))
         specs = [
             StateSpec(
@@ -138,14 +146,14 @@ class StateCache:
                 layer_name=layer_name(cache.layer),
                 group=cache.group,
                 state=kind,
-                index=position * len(STATE_KINDS) + number,
+                index=position * len(kinds) + number,
                 shape=list(self.spec.shapes[number]),
                 dtype=scenario.layer.cache_dtype,
                 offset=cache.spans[number][0],
                 page_bytes=self.spec.page_size_bytes,
             )
             for position, cache in enumerate(by_group)
-            for number, kind in enumerate(STATE_KINDS)
+            for number, kind in enumerate(kinds)
         ]
         return specs
 

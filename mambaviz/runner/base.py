@@ -14,7 +14,8 @@ from mambaviz.attention import (
     Mamba2AttentionMetadata,
     Mamba2AttentionMetadataBuilder,
 )
-from mambaviz.cache.tensors import StateCache, kv_cache_config, layer_name
+from mambaviz.attention.split import RowDecision
+from mambaviz.cache.tensors import StateCache, kv_cache_config, layer_name, state_kinds
 from mambaviz.config import (
     CacheConfig,
     CompilationConfig,
@@ -27,7 +28,7 @@ from mambaviz.layer import layer_params
 from mambaviz.mixer import MixerConfig, ReplayRing, run_layer
 from mambaviz.scenario import Scenario
 from mambaviz.scheduler import SchedulerOutput
-from mambaviz.trace import Decision
+from mambaviz.trace import Decision, StateKind
 from mambaviz.worker import (
     CpuGpuBuffer,
     get_conv_copy_spec,
@@ -38,7 +39,10 @@ from mambaviz.worker.copy_specs import CopyFunc
 from mambaviz.worker.input_batch import CachedRequest, InputBatch
 from mambaviz.worker.launch import LaunchObserver
 
-COPY_FUNCS: tuple[CopyFunc, ...] = (get_conv_copy_spec, get_temporal_copy_spec)
+COPY_FUNC_OF: Mapping[StateKind, CopyFunc] = {
+    "conv": get_conv_copy_spec,
+    "temporal": get_temporal_copy_spec,
+}
 
 
 def engine_config(scenario: Scenario) -> EngineConfig:
@@ -107,6 +111,8 @@ class ModelRunner(ABC):
         self.kv_cache_config = kv_cache_config(scenario)
         self.group_ids, self.spec = get_mamba_groups(self.kv_cache_config)
         self.cache = StateCache(scenario, device)
+        self.state_kinds = state_kinds(scenario)
+        self.copy_funcs = tuple(COPY_FUNC_OF[kind] for kind in self.state_kinds)
         self.forward_context = {
             layer_name(cache.layer): BoundLayer(cache.states) for cache in self.cache.layers
         }
@@ -165,6 +171,22 @@ class ModelRunner(ABC):
     def num_reqs(self) -> int:
         return len(self.batch.req_ids)
 
+    def padded_num_reqs(self, output: SchedulerOutput) -> int:
+        """Rows of the batch as a captured graph replays it (section 4.9); else `num_reqs`.
+
+        Only a batch without prefills is a graph's: it is padded to the next captured size,
+        powers of two up to ``max_num_seqs``.
+        """
+        if not self.engine.full_cuda_graphs or not output.order:
+            return self.num_reqs
+        rows = self._explain_split(output, self.num_reqs)
+        if any(row.row_class == "prefill" for row in rows):
+            return self.num_reqs
+        size = 1
+        while size < self.num_reqs:
+            size *= 2
+        return min(size, self.engine.max_num_seqs)
+
     def make_buffer(self, n: int, dtype: torch.dtype) -> CpuGpuBuffer:
         return CpuGpuBuffer(n, dtype=dtype, device=self.device)
 
@@ -178,8 +200,8 @@ class ModelRunner(ABC):
         """
 
     @abstractmethod
-    def num_accepted_for_metadata(self) -> torch.Tensor | None:
-        """Accepted counts by batch row, int32 ``[num_reqs]``; None without drafts configured."""
+    def accepted_by_row(self, num_rows: int) -> torch.Tensor:
+        """Accepted counts of the first ``num_rows`` batch rows, int32; 1 in a padded row."""
 
     @abstractmethod
     def post_copy(self, output: SchedulerOutput, accepted: Mapping[str, int]) -> None:
@@ -201,65 +223,77 @@ class ModelRunner(ABC):
 
     def build_metadata(self, output: SchedulerOutput) -> dict[int, Mamba2AttentionMetadata]:
         """Per Mamba group what the mixer kernels will read (section 4)."""
-        common = self._common_metadata(output)
-        accepted = self.num_accepted_for_metadata()
-        drafts = self._draft_counts(output) if self.engine.num_spec else None
+        num_rows = self.padded_num_reqs(output)
+        common = self._common_metadata(output, num_rows)
         return {
             gid: builder.build(
                 0,
-                replace(common, block_table_tensor=self._table_for_metadata(gid)),
-                num_accepted_tokens=accepted,
-                prev_last_scheduled_idx=self._prev_last_scheduled(),
-                num_decode_draft_tokens_cpu=drafts,
+                replace(common, block_table_tensor=self._table_for_metadata(gid, num_rows)),
+                num_accepted_tokens=self._accepted_for_metadata(num_rows),
+                prev_last_scheduled_idx=self._prev_last_scheduled(num_rows),
+                num_decode_draft_tokens_cpu=self._draft_counts(output, num_rows),
             )
             for gid, builder in self.builders.items()
         }
 
     def explain_rows(self, output: SchedulerOutput) -> dict[str, str]:
         """Why the builder classes each row as decode or prefill (section 4.2)."""
-        builder = self.builders[self.group_ids[0]]
-        decisions = builder.explain_split(
-            self._common_metadata(output),
-            self.num_accepted_for_metadata(),
-            self._draft_counts(output) if self.engine.num_spec else None,
-        )
+        decisions = self._explain_split(output, self.num_reqs)
         return {self.batch.req_ids[decision.row]: decision.reason for decision in decisions}
 
-    def _common_metadata(self, output: SchedulerOutput) -> CommonAttentionMetadata:
+    def _explain_split(self, output: SchedulerOutput, num_rows: int) -> tuple[RowDecision, ...]:
+        return self.builders[self.group_ids[0]].explain_split(
+            self._common_metadata(output, num_rows),
+            self._accepted_for_metadata(num_rows),
+            self._draft_counts(output, num_rows),
+        )
+
+    def _common_metadata(self, output: SchedulerOutput, num_rows: int) -> CommonAttentionMetadata:
+        """The batch, padded to ``num_rows``: empty queries, nothing computed, null tables."""
         tokens = BatchTokens.of(output)
         rows = [output.requests[req_id] for req_id in output.batch_order]
-        query_start_loc = torch.tensor(tokens.query_start_loc, dtype=torch.int32)
-        seq_lens = torch.tensor(
-            [row.num_computed + row.num_scheduled for row in rows], dtype=torch.int32
-        )
+        padding = num_rows - len(rows)
+        starts = tokens.query_start_loc + padding * tokens.query_start_loc[-1:]
+        query_start_loc = torch.tensor(starts, dtype=torch.int32)
+        lengths = [row.num_computed + row.num_scheduled for row in rows]
+        seq_lens = torch.tensor(lengths + padding * [0], dtype=torch.int32)
         return CommonAttentionMetadata(
             query_start_loc=query_start_loc.to(self.device),
             query_start_loc_cpu=query_start_loc,
             seq_lens=seq_lens.to(self.device),
-            num_reqs=len(rows),
+            num_reqs=num_rows,
             num_actual_tokens=len(tokens.token_ids),
             max_query_len=max((row.num_scheduled for row in rows), default=0),
             max_seq_len=int(seq_lens.max()) if rows else 0,
-            block_table_tensor=self._table_for_metadata(self.group_ids[0]),
-            is_prefilling=torch.tensor([row.is_prefilling for row in rows], dtype=torch.bool),
+            block_table_tensor=self._table_for_metadata(self.group_ids[0], num_rows),
+            is_prefilling=torch.tensor(
+                [row.is_prefilling for row in rows] + padding * [False], dtype=torch.bool
+            ),
             seq_lens_cpu_upper_bound=seq_lens,
             replayssm_decode_base_cpu=torch.tensor(
-                [row.prefill_end for row in rows], dtype=torch.int32
+                [row.prefill_end for row in rows] + padding * [0], dtype=torch.int32
             ),
         )
 
-    def _table_for_metadata(self, gid: int) -> torch.Tensor:
-        table = self.batch.block_table[gid].get_device_tensor(self.num_reqs)
+    def _table_for_metadata(self, gid: int, num_rows: int) -> torch.Tensor:
+        table = self.batch.block_table[gid].get_device_tensor(num_rows)
         if "wrong-block-table-row" in self.faults:
             return table.roll(-1, dims=0)
         return table
 
-    def _draft_counts(self, output: SchedulerOutput) -> torch.Tensor:
+    def _accepted_for_metadata(self, num_rows: int) -> torch.Tensor | None:
+        """With drafts configured the builder always gets the counts (section 5.2)."""
+        return self.accepted_by_row(num_rows) if self.engine.num_spec else None
+
+    def _draft_counts(self, output: SchedulerOutput, num_rows: int) -> torch.Tensor | None:
+        """Drafts of each row, -1 where it has none; None without drafts configured."""
+        if not self.engine.num_spec:
+            return None
         drafts = output.scheduled_spec_decode_tokens
         counts = [len(drafts[r]) if r in drafts else -1 for r in output.batch_order]
-        return torch.tensor(counts, dtype=torch.int32)
+        return torch.tensor(counts + (num_rows - len(counts)) * [-1], dtype=torch.int32)
 
-    def _prev_last_scheduled(self) -> torch.Tensor | None:
+    def _prev_last_scheduled(self, num_rows: int) -> torch.Tensor | None:  # noqa: ARG002
         """All mode with drafts: where each row's step before wrote; V1 only."""
         return None
 
@@ -272,7 +306,8 @@ class ModelRunner(ABC):
         tokens = BatchTokens.of(output)
         outputs = []
         for cache, params in zip(self.cache.layers, self.params, strict=True):
-            conv, temporal, *ring = cache.states
+            copied = dict(zip(self.state_kinds, cache.states, strict=False))
+            ring = cache.states[len(copied) :]
             outputs.append(
                 run_layer(
                     params,
@@ -280,8 +315,8 @@ class ModelRunner(ABC):
                     tokens.token_ids,
                     tokens.positions,
                     metadata[self.group_ids[cache.group]],
-                    conv,
-                    temporal,
+                    copied.get("conv"),
+                    copied.get("temporal"),
                     ReplayRing(*ring) if ring else None,
                     kernels=self.kernels,
                     observer=self.observer,

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernels import KernelSet
-from mambaviz.runner.base import COPY_FUNCS, ModelRunner
+from mambaviz.runner.base import ModelRunner
 from mambaviz.scenario import Scenario
 from mambaviz.scheduler import SchedulerOutput
 from mambaviz.trace import Decision
@@ -41,7 +41,7 @@ class V1Runner(ModelRunner):
         self.buffers = MambaBuffers.create(
             max_num_reqs,
             self.kv_cache_config,
-            COPY_FUNCS,
+            self.copy_funcs,
             self.make_buffer,
             device,
             with_postprocess_align=self.engine.mode == "align" and with_drafts,
@@ -55,7 +55,7 @@ class V1Runner(ModelRunner):
             MambaSpecDecodeGPUContext.create(
                 max_num_reqs,
                 self.kv_cache_config,
-                len(COPY_FUNCS),
+                len(self.copy_funcs),
                 device,
                 self.make_buffer,
                 conv_state_dim_first=True,
@@ -86,7 +86,7 @@ class V1Runner(ModelRunner):
             self.batch,
             self.requests,
             self.forward_context,
-            COPY_FUNCS,
+            self.copy_funcs,
             self.buffers.preprocess,
             self.precopy_context,
         )
@@ -135,15 +135,14 @@ class V1Runner(ModelRunner):
             self.mamba_state_idx,
             self.num_reqs,
             self.prev_last_scheduled_buf,
-        )[: self.num_reqs]
+        )
 
-    def _prev_last_scheduled(self) -> torch.Tensor | None:
-        return self.prev_last_scheduled
+    def _prev_last_scheduled(self, num_rows: int) -> torch.Tensor | None:
+        columns = self.prev_last_scheduled
+        return None if columns is None else columns[:num_rows]
 
-    def num_accepted_for_metadata(self) -> torch.Tensor | None:
-        if self.engine.num_spec == 0:
-            return None
-        counts = torch.from_numpy(self.batch.num_accepted_tokens_cpu[: self.num_reqs].copy())
+    def accepted_by_row(self, num_rows: int) -> torch.Tensor:
+        counts = torch.from_numpy(self.batch.num_accepted_tokens_cpu[:num_rows].copy())
         return counts.to(self.device)
 
     def post_copy(self, output: SchedulerOutput, accepted: Mapping[str, int]) -> None:
@@ -189,7 +188,7 @@ class V1Runner(ModelRunner):
             input_batch=self.batch,
             kv_cache_config=self.kv_cache_config,
             forward_context=self.forward_context,
-            mamba_state_copy_funcs=COPY_FUNCS,
+            mamba_state_copy_funcs=self.copy_funcs,
         )
         if "accepted-count-not-reset" in self.faults:
             return counts

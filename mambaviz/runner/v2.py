@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from kernels import KernelSet
-from mambaviz.runner.base import COPY_FUNCS, BatchTokens, ModelRunner
+from mambaviz.runner.base import BatchTokens, ModelRunner
 from mambaviz.scenario import Scenario
 from mambaviz.scheduler import SchedulerOutput
 from mambaviz.trace import Decision
@@ -48,7 +48,7 @@ class V2Runner(ModelRunner):
         self.context = MambaSpecDecodeGPUContext.create(
             num_slots,
             self.kv_cache_config,
-            len(COPY_FUNCS),
+            len(self.copy_funcs),
             device,
             self.make_buffer,
             conv_state_dim_first=self.engine.layout == "DS",
@@ -58,7 +58,7 @@ class V2Runner(ModelRunner):
         self.context.initialize_from_forward_context(
             self.kv_cache_config,
             self.forward_context,
-            COPY_FUNCS,
+            self.copy_funcs,
             [self.batch.block_table[gid].device_tensor for gid in self.group_ids],
         )
 
@@ -73,6 +73,7 @@ class V2Runner(ModelRunner):
         for req_id, request in self.requests.items():
             if req_id not in self.slots:
                 self._seed(req_id, request.num_computed_tokens)
+        self.idx_mapping.fill_(-1)  # a negative slot: a padded row, skipped by every kernel
         for row, req_id in enumerate(self.batch.req_ids):
             self.idx_mapping[row] = self.slots[req_id]
 
@@ -91,13 +92,16 @@ class V2Runner(ModelRunner):
     def pre_copy(self, output: SchedulerOutput) -> list[Decision]:
         if self.engine.mode != "align" or self.num_reqs == 0:
             return []
-        self._launch_preprocess(BatchTokens.of(output).query_start_loc)
+        num_rows = self.padded_num_reqs(output)
+        starts = BatchTokens.of(output).query_start_loc
+        starts += (num_rows - self.num_reqs) * starts[-1:]
+        self._launch_preprocess(num_rows, starts)
         self.context.run_fused_precopy(
-            self.num_reqs, self.state_idx, self.src_col, self.src_off, self.idx_mapping
+            num_rows, self.state_idx, self.src_col, self.src_off, self.idx_mapping
         )
         return []
 
-    def _launch_preprocess(self, query_start_loc: Sequence[int]) -> None:
+    def _launch_preprocess(self, num_rows: int, query_start_loc: Sequence[int]) -> None:
         inputs: dict[str, torch.Tensor | int | None] = {
             "idx_mapping": self.idx_mapping,
             "state_idx": self.state_idx,
@@ -106,19 +110,18 @@ class V2Runner(ModelRunner):
             "num_accepted_tokens": self.num_accepted,
             "src_col": self.src_col,
             "src_off": self.src_off,
-            "num_reqs": self.num_reqs,
+            "num_reqs": num_rows,
             "BLOCK_SIZE": PREPROCESS_LANES,
             "MAMBA_BLOCK_SIZE": self.spec.block_size,
         }
-        grid = (-(-self.num_reqs // PREPROCESS_LANES),)
+        grid = (-(-num_rows // PREPROCESS_LANES),)
         launch = Launch("preprocess_mamba_align_fused_kernel", grid, inputs)
         with observed(self.observer, launch):
             self.kernels.preprocess_mamba_align_fused_kernel[grid](**inputs)
 
-    def num_accepted_for_metadata(self) -> torch.Tensor | None:
-        if self.engine.num_spec == 0:
-            return None
-        return self.num_accepted[self.idx_mapping[: self.num_reqs].long()]
+    def accepted_by_row(self, num_rows: int) -> torch.Tensor:
+        slots = self.idx_mapping[:num_rows].long()
+        return torch.where(slots < 0, 1, self.num_accepted[slots])
 
     def post_copy(self, output: SchedulerOutput, accepted: Mapping[str, int]) -> None:
         for req_id in self.batch.req_ids:
@@ -128,7 +131,7 @@ class V2Runner(ModelRunner):
             self.num_computed[slot] = request.num_computed + kept
         if self.engine.mode == "align" and self.engine.num_spec and self.num_reqs:
             self.context.run_fused_postprocess_align(
-                self.num_reqs,
+                self.padded_num_reqs(output),
                 self.num_accepted,
                 self.state_idx,
                 self.num_computed,
