@@ -64,6 +64,11 @@ def test_prefill_offsets_start_at_zero(device: str) -> None:
     assert metadata.has_initial_states_p.dtype == torch.bool
 
 
+def test_one_computed_token_is_a_state_to_start_from() -> None:
+    metadata = Setup().builder().build(0, batch([5, 5], [6, 5], [True, True]))
+    assert metadata.has_initial_states_p.tolist() == [True, False]
+
+
 def test_initial_states_are_judged_on_the_device_lengths(device: str) -> None:
     """The CPU lengths are an upper bound; the kernels must start from what there really is."""
     common = batch([5], [5], [True], device=device, seq_lens_cpu_upper_bound=int32([7]))
