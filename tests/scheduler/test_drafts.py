@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mambaviz.acceptance import WRONG_TOKEN_OFFSET, planned_acceptance, propose, true_token, verify
-from mambaviz.request import Request
+from mambaviz.request import Request, RequestStatus
 from mambaviz.scenario import RequestPlan
 from mambaviz.scheduler import PLACEHOLDER_TOKEN_ID, Scheduler
 from tests.scheduler.stepping import run, scenario
@@ -149,6 +149,7 @@ def test_tokens_beyond_the_end_are_dropped() -> None:
     assert scheduler.requests["a"].token_ids == [1000, 1001, 1002, 1003, 1004]
     scheduler, _ = run(scenario({"prompt_len": 2, "max_tokens": 30}, num_spec=3, max_model_len=9))
     assert scheduler.requests["a"].num_tokens == 9
+    assert scheduler.requests["a"].status is RequestStatus.FINISHED
 
 
 def test_preemption_forgets_drafts() -> None:
