@@ -135,7 +135,14 @@ def lane_parts(view: LaneView, axis: Axis, small: bool) -> Parts:
     block_y = Z.small_block if small else Z.block
     row = _row(view.cells, axis, block_y)
     arrows = _arrows(view.copies, axis, Z.small_arrows if small else Z.arrows)
-    gutter = _gutter(view.name, bool(view.cells), view.batch_row, view.note, small)
+    gutter = _gutter(
+        view.name,
+        bool(view.cells),
+        any(cell.state for cell in view.cells),
+        view.batch_row,
+        view.note,
+        small,
+    )
     if small:
         return gutter, row, arrows
     settled = view.query.start if view.query else len(view.tokens)
@@ -169,10 +176,10 @@ def _label(cls: str, text: str, layer: int = 2) -> Body:
 
 @_drawn_once
 def _gutter(
-    request: str, has_row: bool, batch_row: int | None, note: str, small: bool
+    request: str, has_row: bool, has_state: bool, batch_row: int | None, note: str, small: bool
 ) -> Iterator[Mark]:
     height = Z.small_height if small else Z.height
-    yield Mark("gutter", 0, 0, Body("", (Rect("page", 0, 0, Z.left - 2, height - 6),), layer=3))
+    yield Mark("gutter", 0, 0, Body("", (Rect("page", -8, 0, Z.left + 6, height - 6),), layer=3))
     name = request if len(request) <= 3 else request[:2] + "…"
     size = "s16" if len(name) == 1 else "s13"
     badge = Body(
@@ -188,7 +195,9 @@ def _gutter(
     row = "row" if batch_row is None else f"row {batch_row}"
     labels = [("row", row, Z.small_block + 25 if small else 114.5)] if has_row else []
     if not small and has_row:
-        labels = [("pins", "h(n) in", 50), ("list", "list", 83.5), *labels]
+        labels.append(("list", "list", 83.5))
+    if not small and has_state:
+        labels.append(("pins", "h(n) in", 50))
     for key, text, y in labels:
         if key == "row" and small:
             continue  # the badge stands there
@@ -261,7 +270,8 @@ def _query(query: QueryView | None, axis: Axis) -> Iterator[Mark]:
     bracket = Path("bracket", f"M0 0v6H{n(end - start)}v-6")
     yield Mark("query", start, 27, Body("", (bracket,), layer=1))
     width = len(query.text) * 5.7
-    before = end + 8 + width > axis.width
+    reach = end + 8 + width  # past the axis, or past what one sees without scrolling
+    before = reach > axis.width or (reach > Z.width >= end and start - width > Z.left)
     x, cls = (start - 6, "end m s12 halo") if before else (end + 8, "m s12 halo")
     yield Mark("query-text", x, 35, _label(cls, query.text))
 
@@ -325,14 +335,13 @@ def _list_cell(block: int, row_block: int | None, width: float) -> Body:
 
 @_drawn_once
 def _row(row: tuple[BlockView, ...], axis: Axis, y: float) -> Iterator[Mark]:
-    live = {cell.block for cell in row if cell.role not in ("retired", "null")}
     for cell in row:
         x = axis.lefts[cell.column] + 2
-        width = min(axis.lefts[cell.column + 1] - axis.lefts[cell.column] - 4, 184)
-        # A moved scratch block keeps its name, so that it slides; the place it left is another.
-        moved_away = cell.role in ("retired", "null") and cell.block in live
-        keeps = cell.block != 0 and not moved_away
-        name = f"b{cell.block}" if keeps else f"c{cell.column}"
+        width = axis.lefts[cell.column + 1] - axis.lefts[cell.column] - 4
+        # A live block keeps its name, so that moved scratch slides. An id that the list has let
+        # go of stays at its column, where it may stand more than once.
+        gone = cell.role in ("retired", "null")
+        name = f"c{cell.column}" if gone else f"b{cell.block}"
         yield Mark(name, x, y, block_body(cell, width, Z.block_height))
         if cell.role == "running":  # a mark of its own, so that it slides when the column advances
             outline = Rect("outline", 1.5, 1.5, width - 3, Z.block_height - 3, 5)
@@ -388,7 +397,7 @@ def _arrows(copies: tuple[CopyView, ...], axis: Axis, y: float) -> Iterator[Mark
     for copy in copies:
         yield from _copy_arrows(copy, axis, y)
         name = shapes.KIND_NAME[copy.kind]
-        width = 18 + 7 * len(name)
+        width = 16 + 7.6 * len(name)
         body = Body("move", tuple(shapes.pill(name, width, 18)), layer=3)
         yield Mark("kind", 4, y + 3, body)
         bias = f"bias = {copy.bias}" + (", in place" if copy.in_place else "")

@@ -83,7 +83,8 @@ def window_text(rows: Rows, offset: int) -> str:
     names = ["–" if row is None else f"t{row}" for row in rows]
     text = "[" + " ".join(names) + "]"
     first, last = rows[0], rows[-1]
-    if len(text) > 13 and first is not None and last is not None and len(rows) > 2:
+    room = 15 - (len(f" @{offset}") if offset else 0)
+    if len(text) > room and first is not None and last is not None and len(rows) > 2:
         text = f"[t{first}–{last}]" if last - first == len(rows) - 1 else f"[t{first} … t{last}]"
     return f"{text} @{offset}" if offset else text
 

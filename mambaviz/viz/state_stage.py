@@ -8,6 +8,7 @@ are the same block before and after. Else the blocks that hold the window stand 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 from mambaviz.viz import shapes
@@ -171,17 +172,32 @@ def _temporal(view: StateView) -> Iterator[Mark]:
     yield Mark("split", 0, Z.split, Body("", (split,), layer=0))
     yield Mark("title", 0, 160, _text("s135 semi", "Temporal state"))
     legend = "one bar a block, one cell for each token it has absorbed"
-    yield Mark("legend", 104, 160, _text("m s125", legend))
-    bars = view.bars
+    yield Mark("legend", 108, 160, _text("m s125", legend))
+    bars, ruler = view.bars, _Ruler(view.fold, view.cell)
     pitch = Z.bars_height / max(5, len(bars))
-    fold = view.fold
-    yield from _block_lines(view, fold)
+    yield from _block_lines(view, ruler)
     rows = {bar.column: Z.bars + index * pitch for index, bar in enumerate(bars)}
     for bar in bars:
         origin = _slides_from(bar, view.copy, rows)
-        yield from _bar(bar, rows[bar.column], fold, origin)
+        yield from _bar(bar, rows[bar.column], ruler, origin, tight=pitch < 34)
     if view.copy is not None:
-        yield from _temporal_arrow(view.copy, bars, pitch, fold)
+        yield from _temporal_arrow(view.copy, bars, pitch, ruler)
+
+
+@dataclass(frozen=True)
+class _Ruler:
+    """Where the tokens of the bars lie; the same for all bars of a step."""
+
+    fold: int  # tokens in front that are one cell
+    cell: float
+
+    def at(self, position: int) -> float:
+        """Left edge of a token's cell."""
+        front = Z.fold_width if self.fold else 0
+        return Z.left + front + max(position - self.fold, 0) * self.cell
+
+    def end(self, bar: BarView) -> float:
+        return self.at(bar.absorbed) if bar.absorbed else Z.left
 
 
 def _slides_from(bar: BarView, copy: CopyView | None, rows: dict[int, float]) -> float | None:
@@ -191,23 +207,18 @@ def _slides_from(bar: BarView, copy: CopyView | None, rows: dict[int, float]) ->
     return rows.get(copy.temporal_col) if copy.temporal_col != copy.dst_col else None
 
 
-def _token_x(position: int, fold: int) -> float:
-    """Left edge of a token's cell."""
-    cells = position if not fold else max(position - fold, 0) + Z.fold_cells
-    return Z.left + cells * Z.bar_cell
-
-
-def _block_lines(view: StateView, fold: int) -> Iterator[Mark]:
+def _block_lines(view: StateView, ruler: _Ruler) -> Iterator[Mark]:
     line = Path("grid", f"M0 0V{n(Z.bars_height - 4)}")
     yield Mark("grid-left", Z.left, 169, Body("", (line,), layer=0))
-    position, step = fold, view.block_size
-    while (x := _token_x(position, fold)) < Z.left + 17 * Z.bar_cell and step:
-        if x > Z.left:
-            yield Mark(f"grid{position}", x, 169, Body("strong", (line,), layer=0))
-        position += step
+    position = view.fold or view.block_size
+    while (x := ruler.at(position)) < Z.left + Z.bars_width + 72:
+        yield Mark(f"grid{position}", x, 169, Body("strong", (line,), layer=0))
+        position += view.block_size
 
 
-def _bar(bar: BarView, y: float, fold: int, slides_from: float | None) -> Iterator[Mark]:
+def _bar(
+    bar: BarView, y: float, ruler: _Ruler, slides_from: float | None, *, tight: bool
+) -> Iterator[Mark]:
     key = f"{bar.block}-{bar.column}" if bar.role in ("retired", "null") else f"{bar.block}"
     chip = shapes.block_chip(bar.block, bar.role, 46, Z.bar_height, wrong=bar.wrong)
     yield Mark(f"bar{key}", 0, y, chip)
@@ -217,8 +228,8 @@ def _bar(bar: BarView, y: float, fold: int, slides_from: float | None) -> Iterat
     note = _bar_note(bar)
     x = Z.left
     if not bar.holder and not bar.stale:
-        yield from _bar_cells(bar, key, y, fold, slides_from)
-        x = bar_end(bar, fold)
+        yield from _bar_cells(bar, key, y, ruler, slides_from)
+        x = ruler.end(bar)
     head = "empty" if bar.absorbed is None else f"h({bar.absorbed})"
     if bar.holder:
         head = f"taken by {bar.holder}"
@@ -227,9 +238,11 @@ def _bar(bar: BarView, y: float, fold: int, slides_from: float | None) -> Iterat
     cls = "halo s14 bold" if not (bar.holder or bar.stale or bar.absorbed is None) else "m s125"
     yield Mark(f"bar{key}-h", x + 6, y + 17, _text(cls, head))
     if bar.was is not None and bar.role != "retired":
-        yield Mark(f"bar{key}-was", x + 6, y + 31, _text("m halo s12", f"was h({bar.was})"))
+        beside = (7.3 * len(head) + 8, 17) if tight else (0, 31)
+        body = _text("m halo s12", f"was h({bar.was})")
+        yield Mark(f"bar{key}-was", x + 6 + beside[0], y + beside[1], body)
     if note:
-        at = x + 6 + 7.3 * len(head) + 8
+        at = x + 6 + 7.3 * len(head) + 8 + (56 if tight and bar.was is not None else 0)
         yield Mark(f"bar{key}-note", at, y + 17, _text("m halo s12", note))
 
 
@@ -243,10 +256,10 @@ def _bar_note(bar: BarView) -> str:
 
 
 def _bar_cells(
-    bar: BarView, key: str, y: float, fold: int, slides_from: float | None
+    bar: BarView, key: str, y: float, ruler: _Ruler, slides_from: float | None
 ) -> Iterator[Mark]:
-    width, height = Z.bar_cell - 1, Z.bar_height - 6
-    count = bar.absorbed or 0
+    width, height = ruler.cell - 1, Z.bar_height - 6
+    count, fold = bar.absorbed or 0, ruler.fold
 
     def cell(name: str, x: float, body: Body) -> Mark:
         origin = None if slides_from is None else (x, slides_from + 3)
@@ -254,21 +267,15 @@ def _bar_cells(
 
     if fold and count:
         text = f"0–{min(count, fold) - 1}" if min(count, fold) > 1 else "0"
-        body = shapes.token(text, "prompt", Z.bar_cell * Z.fold_cells - 1, height, "s12", 2)
+        body = shapes.token(text, "prompt", Z.fold_width - 1, height, "s12", 2)
         yield cell("fold", Z.left + 0.5, body)
     for position, status in enumerate(bar.cells, start=fold):
         body = shapes.token(str(position), status, width, height, "s12", 2)
-        yield cell(f"t{position}", _token_x(position, fold) + 0.5, body)
-
-
-def bar_end(bar: BarView, fold: int) -> float:
-    if not bar.absorbed:
-        return Z.left
-    return max(_token_x(bar.absorbed, fold), Z.left + (Z.fold_cells * Z.bar_cell if fold else 0))
+        yield cell(f"t{position}", ruler.at(position) + 0.5, body)
 
 
 def _temporal_arrow(
-    copy: CopyView, bars: tuple[BarView, ...], pitch: float, fold: int
+    copy: CopyView, bars: tuple[BarView, ...], pitch: float, ruler: _Ruler
 ) -> Iterator[Mark]:
     places = {bar.column: index for index, bar in enumerate(bars)}
     source, target = places.get(copy.temporal_col), places.get(copy.dst_col)
@@ -278,10 +285,10 @@ def _temporal_arrow(
     source = len(bars) - 1 if source is None else source
     middle = Z.bar_height / 2
     y_from, y_to = Z.bars + source * pitch + middle, Z.bars + target * pitch + middle
-    starts = [bar_end(bars[index], fold) + 50 for index in (source, target)]
+    starts = [ruler.end(bars[index]) + 50 for index in (source, target)]
     # A note behind a bar on the way must not be crossed: the arrow runs outside the longest.
     between = range(min(source, target), max(source, target) + 1)
-    out = max(402.0, max(bar_end(bars[index], fold) for index in between) + 66)
+    out = max(402.0, max(ruler.end(bars[index]) for index in between) + 66)
     out = min(out, Z.width - 14)
     corner = 6 if y_to > y_from else -6
     line = (

@@ -75,7 +75,7 @@ def stage_scene(frame: Frame, request: str, layer: int) -> Scene:
     beside = left.width + 36
     marks = (*head, *_moved(left.marks, 4, top), *_moved(right.marks, beside, top + 6, "state-"))
     height = top + max(left.height, right.height) + 12
-    return Scene(beside + right.width + 12, height, marks)
+    return Scene(beside + right.width + 32, height, marks)  # fonts differ in width
 
 
 def lanes_scene(frame: Frame, request: str, layer: int) -> Scene:

@@ -187,7 +187,7 @@ class LaneSizes:
     height: float = 177
     small_block: float = 6  # the same in the lane of a request that is not selected
     small_arrows: float = 51
-    small_height: float = 88
+    small_height: float = 98
 
 
 @dataclass(frozen=True)
@@ -207,9 +207,10 @@ class StateSizes:
     bars: float = 172  # y of the first temporal bar
     bars_height: float = 180
     bar_cell: float = 18
+    wide_bar_cell: float = 25  # from token 100 on
     bar_height: float = 24
-    most_cells: int = 13  # more tokens than this fold into one cell in front
-    fold_cells: int = 2  # width of that cell
+    bars_width: float = 234  # tokens that do not fit here fold into one cell in front
+    fold_width: float = 36  # of that cell
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,7 @@ class StateView:
     bars: tuple[BarView, ...]
     block_size: int
     fold: int  # tokens in front, whole blocks, that are drawn as one cell
+    cell: float  # width of a token's cell in the bars
     note: str  # why there is nothing to see
 
 
@@ -419,6 +420,12 @@ class Frame:
 
     def window_offset(self, request: str, role: Role) -> int:
         """Row at which the window of a block in this role begins (section 1, *window*)."""
+        if self.phase.name == "forward" and role == "running" and request in self.step.requests:
+            return 0  # a decode shifts it there; what verification keeps is not known yet
+        return self.offset_before(request, role)
+
+    def offset_before(self, request: str, role: Role) -> int:
+        """The same before the forward of a step has shifted the window."""
         row = self.row(request)
         if row is None or role not in ("running", "previous"):
             return 0
@@ -467,7 +474,7 @@ class Frame:
         block_size = self.trace.scenario.engine.effective_block_size
         if row is None or not row.worker_row[group]:
             note = self.absence(request) if row is None else "it has no blocks yet"
-            return StateView((), (), None, 1, (), block_size, 0, note)
+            return StateView((), (), None, 1, (), block_size, 0, STATE.bar_cell, note)
         copies = self.copies(request, layer)
         copy = copies[0] if copies else None
         strips, ribbons = self._strips(request, group, layer, copy)
@@ -481,6 +488,7 @@ class Frame:
             bars=bars,
             block_size=block_size,
             fold=fold,
+            cell=bar_cell(self._most_tokens(request)),
             note="",
         )
 
@@ -512,7 +520,7 @@ class Frame:
                 group,
                 layer,
                 column,
-                "running" if row.roles[group][column] == "running" else "until now",
+                "running" if row.roles[group][column] == "running" else "earlier",
                 self.label(layer, row.worker_row[group][column]),
                 self.window_offset(request, row.roles[group][column]),
             )
@@ -555,17 +563,26 @@ class Frame:
         column = columns[0]
         row = self.tables.rows[request]
         block, role = row.worker_row[group][column], row.roles[group][column]
-        offset = self.window_offset(request, role)
+        offset = self.offset_before(request, role)
         before, after = self.label_before(layer, block), self.label(layer, block)
         strips = (
             self._strip(request, group, layer, column, "before", before, offset),
             self._strip(request, group, layer, column, "after", after, 0),
         )
-        places = {token: row for row, token in enumerate(before.rows) if token is not None}
+        if before == after:
+            return strips, ()
+        # Rows of computed tokens went over. A row of this query is a new input, even where a
+        # rejected draft of the same position stood before.
+        computed = self.step.requests[request].num_computed if self.request_step(request) else 0
+        places = {
+            token: row
+            for row, token in enumerate(before.rows)
+            if token is not None and row >= offset
+        }
         ribbons = tuple(
             (places[token], index)
             for index, token in enumerate(after.rows)
-            if token in places and places[token] >= offset and before != after
+            if token in places and token is not None and token < computed
         )
         return strips, ribbons
 
@@ -583,8 +600,11 @@ class Frame:
         row = self.tables.rows[request]
         block, role = row.worker_row[group][column], row.roles[group][column]
         statuses = self.token_statuses(request)
+        # Before this step's accept, rows behind the window are drafts of this step only if the
+        # forward has put them there.
+        current = caption != "before" and self.phase_index >= PHASES.index("forward")
         rows = tuple(
-            (token, self._row_status(token, index, offset, moved, label.rows, statuses))
+            (token, self._row_status(token, index, offset, moved, label.rows, statuses, current))
             for index, token in enumerate(label.rows or (None,) * self.state_length(layer))
         )
         filled = any(token is not None for token in label.rows)
@@ -606,6 +626,7 @@ class Frame:
         moved: range,
         rows: Rows,
         statuses: tuple[TokenStatus, ...],
+        current: bool,
     ) -> RowStatus:
         """A row counts while it is in the window, moved by this copy, or goes on behind it."""
         if token is None:
@@ -616,7 +637,7 @@ class Frame:
             return statuses[token]
         goes_on = index >= offset + self.window_length and rows[index - 1] == token - 1
         open_query = statuses[token] in ("pending", "accepted", "rejected")
-        return statuses[token] if goes_on and open_query and not moved else "old"
+        return statuses[token] if goes_on and open_query and current and not moved else "old"
 
     def state_length(self, layer: int) -> int:
         spec = self.trace.spec_of[layer, "conv"]
@@ -869,10 +890,16 @@ def layers_of(trace: Trace, group: int) -> list[int]:
 
 def fold_before(tokens: int, block_size: int) -> int:
     """How many tokens in front, in whole blocks, become one cell so that the others fit."""
-    if tokens <= STATE.most_cells:
+    cell = bar_cell(tokens)
+    if tokens * cell <= STATE.bars_width:
         return 0
-    too_many = tokens + STATE.fold_cells - STATE.most_cells
-    return -(-too_many // block_size) * block_size
+    fitting = int((STATE.bars_width - STATE.fold_width) // cell)
+    return -(-(tokens - fitting) // block_size) * block_size
+
+
+def bar_cell(tokens: int) -> float:
+    """Width of one token's cell: three digits need more."""
+    return STATE.bar_cell if tokens <= 100 else STATE.wide_bar_cell
 
 
 def twin_layers(trace: Trace) -> dict[int, int]:

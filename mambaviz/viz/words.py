@@ -354,9 +354,10 @@ def _copying(frame: Frame, layer: int) -> dict[str, CopyView]:
 
 def _others(copying: dict[str, CopyView], told: str) -> list[Span | str]:
     spans: list[Span | str] = []
-    for request, copy in copying.items():
-        if request == told:
-            continue
+    others = {request: copy for request, copy in copying.items() if request != told}
+    if len(others) > 1:
+        return [f" So it goes for {_names(list(others))}, each with its own numbers."]
+    for request, copy in others.items():
         if copy.in_place:
             spans.append(
                 f" {request} ends inside its own running column: block {copy.src_block} shifts "
@@ -394,7 +395,8 @@ def _metadata(frame: Frame, request: str, _layer: int) -> Told:
     headline = f"The batch becomes tensors: {' and '.join(parts)}."
     running = frame.step.requests[request]
     spans: list[Span | str] = [Span(request, "strong"), f" counts as a {running.row_class}: "]
-    spans += [_sentence(running.class_rule), " "]
+    rule = running.class_rule
+    spans += [f"{rule[:1].lower()}{rule[1:]}".rstrip(".") + ". "]
     if frame.row(request) is not None:
         spans += ["The layers will read nothing but these tensors, their inputs and the cache."]
     return headline, spans

@@ -74,10 +74,10 @@ function metadataTable(holder, found, meanings, point) {
   const rows = found.rows.map(([name, cells, kind, changed]) => {
     const meaning = meanings[name] ?? "";
     const row = el("tr", changed ? "changed" : "", el("td", "", name), el("td", ""), el("td", "", kind));
-    row.children[1].append(...cells.map(cell));
+    row.children[1].append(...cellRows(cells));
     row.tabIndex = 0;
     row.blocks = cells.filter(([, block]) => block).map(([, block]) => block);
-    if (changed) row.title = "changed since the step before";
+    row.title = changed ? `${name}, changed since the step before` : name;
     const on = () => point(row, name, meaning);
     const off = () => point(null);
     row.addEventListener("pointerenter", on);
@@ -97,6 +97,17 @@ function metadataTable(holder, found, meanings, point) {
     rows.push(row);
   }
   holder.replaceChildren(el("table", "", ...rows));
+}
+
+// Block ids come in rows; a row is not broken in the middle.
+function cellRows(cells) {
+  const rows = [];
+  for (const item of cells) {
+    if (item[0].trimStart().startsWith("[") || !rows.length) rows.push(el("span", "whole"));
+    rows[rows.length - 1].append(cell([item[0].trimStart(), item[1], item[2]]));
+  }
+  const whole = rows.length > 1 || cells.length > 1;
+  return whole ? rows.flatMap((row) => [row, " "]) : cells.map(cell);
 }
 
 function cell([text, block, role]) {

@@ -279,6 +279,7 @@ class Stage {
       place(node, x, y);
       head.append(node);
     }
+    this.headGutter = head.appendChild(svgNode("rect", { x: -8, width: left + 6, height: heading }, "page"));
     let y = heading;
     const pictures = run.requests.map((_, index) => {
       const isSmall = this.isSmall(index);
@@ -327,6 +328,7 @@ class Stage {
 
   pinGutter() {
     const { scrollLeft } = this.find(".lanes .scroll");
+    this.headGutter.style.transform = move(scrollLeft / this.scale, 0);
     for (const { picture } of this.lanes?.pictures ?? []) {
       picture.layers[3].style.transform = move(scrollLeft / this.scale, 0);
     }
@@ -420,6 +422,7 @@ class Stage {
     if (holder.run === run && holder.key === key) return;
     Object.assign(holder, { run, key });
     holder.classList.toggle("dense", dense);
+    holder.classList.toggle("tiny", room < 13);
     const every = Math.max(1, Math.ceil(30 / room));
     holder.replaceChildren(...run.steps.map((step, index) => {
       const name = el("div", "ov-name");
