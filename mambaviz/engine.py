@@ -126,6 +126,9 @@ class Engine:
         self._begin()
         output = self.scheduler.schedule(index)
         self.runner.update_states(output)
+        edits = [edit for edit in self.scenario.edits if edit.step == index]
+        self.actions = [*output.actions]
+        self.actions += [self.runner.edit_row(edit) for edit in edits if edit.kind == "worker_row"]
         self.observer.begin_step(output)
         self._note_columns(output)
         self._end("allocate")
@@ -138,6 +141,9 @@ class Engine:
 
         self._begin()
         metadata = self.runner.build_metadata(output) if output.order else {}
+        self.actions += [
+            self.runner.edit_metadata(metadata, edit) for edit in edits if edit.kind == "metadata"
+        ]
         records = [metadata_record(group, built) for group, built in metadata.items()]
         rules = self.runner.explain_rows(output) if output.order else {}
         self._end("metadata")
@@ -215,7 +221,7 @@ class Engine:
                 req_id: self.scheduler.requests[req_id].num_computed_tokens
                 for req_id in output.order
             },
-            actions=list(output.actions),
+            actions=self.actions,
             stuck=output.stuck,
             free_queue_after_alloc=list(output.free_queue_after_alloc),
             free_count=output.free_count,

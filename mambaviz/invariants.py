@@ -40,16 +40,17 @@ Pages = Sequence[np.ndarray]  # per layer uint8 [num_blocks, page_bytes]
 class ReadSlot:
     """Where a forward will find one request's state (section 5.2).
 
-    ``conv_row`` is the offset of the window inside the conv state; ``state_tokens`` is how many
-    tokens the temporal state must have absorbed (fewer than computed only under ReplaySSM).
+    A block is None where the metadata point outside the row. ``conv_row`` is the offset of the
+    window inside the conv state; ``state_tokens`` is how many tokens the temporal state must
+    have absorbed (fewer than computed only under ReplaySSM).
     """
 
     request: str
     group: int
     computed: int
-    conv_block: int
+    conv_block: int | None
     conv_row: int
-    temporal_block: int
+    temporal_block: int | None
     state_tokens: int
 
 
@@ -77,7 +78,11 @@ class StepChecks:
     ) -> None:
         """I2, at the start of a forward: it will read the state after ``computed`` tokens."""
         for slot in slots:
+            if not self._can_be_read(slot):
+                continue
             truth = sequences[slot.request]
+            assert slot.conv_block is not None
+            assert slot.temporal_block is not None
             for layer in self._layers_of(slot.group):
                 self._compare_block(
                     "I2",
@@ -90,6 +95,45 @@ class StepChecks:
                     pages,
                     truth,
                 )
+
+    def _can_be_read(self, slot: ReadSlot) -> bool:
+        """I7 and I4 for the blocks a forward is about to read."""
+        readable = True
+        num_blocks, window = self.scenario.engine.num_blocks, self.scenario.layer.conv_kernel - 1
+        state_len = window + self.scenario.engine.num_spec
+        if not 0 <= slot.conv_row <= state_len - window:
+            readable = False
+            self._break(
+                "I7",
+                "forward",
+                f"{slot.request} is about to read its window at row {slot.conv_row} of {state_len}",
+                request=slot.request,
+                group=slot.group,
+            )
+        for block in dict.fromkeys((slot.conv_block, slot.temporal_block)):
+            self.compared["I4"] += 1
+            if block == NULL_BLOCK_ID:
+                readable = False
+                self._break(
+                    "I4",
+                    "forward",
+                    f"{slot.request} is about to read its state from the null block",
+                    request=slot.request,
+                    group=slot.group,
+                    block=block,
+                )
+            elif block is None or not 0 < block < num_blocks:
+                readable = False
+                where = "outside its row" if block is None else f"from block {block}"
+                self._break(
+                    "I7",
+                    "forward",
+                    f"{slot.request} is about to read its state {where}; the pool has blocks 1 to "
+                    f"{num_blocks - 1}",
+                    request=slot.request,
+                    group=slot.group,
+                )
+        return readable
 
     def check_boundary(
         self,
@@ -316,6 +360,8 @@ def read_slots(
     for row, (request, tokens) in enumerate(zip(req_ids, computed, strict=True)):
         if tokens == 0:
             continue
+        conv_block: int | None
+        temporal_block: int | None
         if row < metadata.num_decodes:
             conv_block, conv_row, temporal_block = _decode_slot(metadata, row, scenario)
         else:
@@ -336,28 +382,29 @@ def read_slots(
 
 def _decode_slot(
     metadata: Mamba2AttentionMetadata, row: int, scenario: Scenario
-) -> tuple[int, int, int]:
-    """(conv block, window row, temporal block) of a decode row."""
-    ids = metadata.state_indices_tensor_d[row].tolist()
+) -> tuple[int | None, int, int | None]:
+    """(conv block, window row, temporal block) of a decode row; None outside the row."""
+    row_ids = metadata.state_indices_tensor_d[row].tolist()
+    ids = dict(enumerate(row_ids)).get
     bias = 0
     if scenario.engine.num_spec and metadata.num_accepted_tokens is not None:
         bias = int(metadata.num_accepted_tokens[row]) - 1
     if scenario.engine.mode != "all":
-        return ids[0], bias, ids[bias]
+        return ids(0), bias, ids(bias)
     if scenario.engine.num_spec:
         assert metadata.block_idx_last_scheduled_token_prev_step is not None
         column = int(metadata.block_idx_last_scheduled_token_prev_step[row])
-        return ids[column], bias, ids[column + bias]
+        return ids(column), bias, ids(column + bias)
     assert metadata.block_idx_last_computed_token is not None
     column = int(metadata.block_idx_last_computed_token[row])
-    return ids[column], 0, ids[column]
+    return ids(column), 0, ids(column)
 
 
-def _prefill_block(metadata: Mamba2AttentionMetadata, row: int, scenario: Scenario) -> int:
+def _prefill_block(metadata: Mamba2AttentionMetadata, row: int, scenario: Scenario) -> int | None:
     """The block a prefill row's initial state is read from."""
     index = row - metadata.num_decodes
     if scenario.engine.mode != "all":
         return int(metadata.state_indices_tensor_p[index])
     assert metadata.block_idx_last_computed_token is not None
     column = int(metadata.block_idx_last_computed_token[row])
-    return int(metadata.state_indices_tensor_p[index, column])
+    return dict(enumerate(metadata.state_indices_tensor_p[index].tolist())).get(column)

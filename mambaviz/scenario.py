@@ -150,6 +150,32 @@ class Event(_Data):
         return self
 
 
+class Edit(_Data):
+    """One number overwritten by hand, to see which invariant names the damage ("what-if").
+
+    ``worker_row`` puts block id ``value`` into a column of a request's worker row, from
+    ``step`` on. ``metadata`` overwrites one entry of a metadata tensor of that step alone.
+    """
+
+    step: NonNegativeInt
+    kind: Literal["worker_row", "metadata"]
+    group: NonNegativeInt = 0
+    request: str | None = None  # worker_row: whose
+    column: NonNegativeInt | None = None
+    field: str | None = None  # metadata: which tensor
+    index: list[NonNegativeInt] | None = None
+    value: Annotated[int, Field(ge=-(2**31), lt=2**31)]
+
+    @model_validator(mode="after")
+    def _names_its_place(self) -> Self:
+        row, tensor = (self.request, self.column), (self.field, self.index)
+        wanted, unwanted = (row, tensor) if self.kind == "worker_row" else (tensor, row)
+        if None in wanted or unwanted != (None, None):
+            names = "request and column" if self.kind == "worker_row" else "field and index"
+            raise ValueError(f"a {self.kind} edit needs {names}, and nothing else beside value")
+        return self
+
+
 class Scenario(_Data):
     """A complete, validated description of one run."""
 
@@ -159,6 +185,7 @@ class Scenario(_Data):
     layer: LayerSettings = LayerSettings()
     requests: Annotated[list[RequestPlan], Field(min_length=1)]
     events: list[Event] = []
+    edits: list[Edit] = []
     faults: list[str] = []
 
     @model_validator(mode="after")
@@ -192,6 +219,7 @@ def _problems(scenario: Scenario) -> Iterator[str]:
     yield from _engine_problems(scenario)
     yield from _request_problems(scenario)
     yield from _event_problems(scenario)
+    yield from _edit_problems(scenario)
     for name in scenario.faults:
         if name not in FAULTS:
             yield f"faults: {name!r} is not a known fault; choose from {', '.join(FAULTS)}"
@@ -291,6 +319,22 @@ def _event_problems(scenario: Scenario) -> Iterator[str]:
             yield (
                 f"events[{index}]: there is no request {event.request!r}; "
                 f"choose from {', '.join(sorted(ids))}"
+            )
+
+
+def _edit_problems(scenario: Scenario) -> Iterator[str]:
+    ids = {plan.id for plan in scenario.requests}
+    for index, edit in enumerate(scenario.edits):
+        where = f"edits[{index}]"
+        if edit.request is not None and edit.request not in ids:
+            yield (
+                f"{where}: there is no request {edit.request!r}; "
+                f"choose from {', '.join(sorted(ids))}"
+            )
+        if edit.group >= scenario.engine.num_mamba_groups:
+            yield (
+                f"{where}: group = {edit.group}, but there are "
+                f"{scenario.engine.num_mamba_groups} Mamba groups, counted from 0"
             )
 
 

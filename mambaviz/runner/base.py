@@ -26,7 +26,7 @@ from mambaviz.config import (
 )
 from mambaviz.layer import layer_params
 from mambaviz.mixer import MixerConfig, ReplayRing, run_layer
-from mambaviz.scenario import Scenario
+from mambaviz.scenario import Edit, Scenario
 from mambaviz.scheduler import SchedulerOutput
 from mambaviz.trace import Decision, StateKind
 from mambaviz.worker import (
@@ -296,6 +296,42 @@ class ModelRunner(ABC):
     def _prev_last_scheduled(self, num_rows: int) -> torch.Tensor | None:  # noqa: ARG002
         """All mode with drafts: where each row's step before wrote; V1 only."""
         return None
+
+    # What-if: a number overwritten by hand.
+
+    def edit_row(self, edit: Edit) -> str:
+        """Put a block id into a worker row; what came of it, in words."""
+        assert edit.request is not None
+        assert edit.column is not None
+        words = f"edit of {edit.request}'s row, column {edit.column}"
+        request = self.requests.get(edit.request)
+        if request is None:
+            return f"{words}: refused, the worker does not know it in this step"
+        row = request.block_ids[edit.group]
+        if edit.column >= len(row):
+            return f"{words}: refused, the row has {len(row)} columns"
+        old, row[edit.column] = row[edit.column], edit.value
+        self.batch.lay_out(self.batch.req_ids, self.requests)
+        return f"{words}: block {old} became {edit.value}"
+
+    def edit_metadata(self, metadata: dict[int, Mamba2AttentionMetadata], edit: Edit) -> str:
+        """Overwrite one entry of a built tensor; what came of it, in words."""
+        assert edit.field is not None
+        assert edit.index is not None
+        words = f"edit of {edit.field}{edit.index}"
+        built = metadata.get(edit.group)
+        tensor = getattr(built, edit.field, None)
+        if not isinstance(tensor, torch.Tensor):
+            return f"{words}: refused, this step's metadata has no such tensor"
+        shape = list(tensor.shape)
+        if len(edit.index) != len(shape) or any(
+            i >= size for i, size in zip(edit.index, shape, strict=True)
+        ):
+            return f"{words}: refused, the tensor has shape {shape}"
+        edited = tensor.clone()  # the builder's buffer is not ours to change
+        edited[tuple(edit.index)] = edit.value
+        metadata[edit.group] = replace(built, **{edit.field: edited})
+        return f"{words}: {int(tensor[tuple(edit.index)])} became {edit.value}"
 
     # Forward.
 
