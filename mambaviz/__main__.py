@@ -13,9 +13,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mambaviz import check, log
 from mambaviz.scenario import PRESETS, Scenario, ScenarioError, load
+
+if TYPE_CHECKING:
+    from mambaviz.engine import Backend
 
 OK, BROKEN, BAD_INPUT = 0, 1, 2
 
@@ -62,7 +66,7 @@ def find_scenario(name: str) -> Scenario:
     return load(name)
 
 
-def run_scenario(scenario: Scenario, backend: str, out: Path | None) -> int:
+def run_scenario(scenario: Scenario, backend: Backend, out: Path | None) -> int:
     from kernels import BackendError
     from mambaviz.engine import run
 

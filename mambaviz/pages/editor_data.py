@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
-from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
 
 from mambaviz.scenario import (
@@ -99,8 +98,8 @@ def bounds(info: FieldInfo) -> tuple[int, int | None]:
     for member in get_args(info.annotation):  # PositiveInt | None keeps its bounds in the member
         metadata += getattr(member, "__metadata__", ())[:1]
     flat = [item for entry in metadata for item in getattr(entry, "metadata", [entry])]
-    low = next((int(item.ge) for item in flat if isinstance(item, Ge)), 0)  # type: ignore[call-overload]
-    high = next((int(item.le) for item in flat if isinstance(item, Le)), None)  # type: ignore[call-overload]
+    low = next((item.ge for item in flat if hasattr(item, "ge")), 0)
+    high = next((item.le for item in flat if hasattr(item, "le")), None)
     return low, high
 
 
@@ -176,6 +175,7 @@ KNOBS: tuple[Knob, ...] = (
     Knob("layer", "d_state", "state size", "Numbers that a channel keeps in the temporal state."),
     Knob("layer", "conv_kernel", "conv kernel", "Inputs the causal convolution looks at."),
     Knob("layer", "chunk_size", "chunk size", "Tokens that prefill kernels take at a time."),
+    Knob("layer", "states", "state tensors", "Which states a layer has; Mamba layers have both."),
     Knob("layer", "cache_dtype", "cache dtype", "Number format of the cached states."),
     Knob("layer", "page_padding_bytes", "page padding", "Unused bytes at the end of each page."),
     Knob("layer", "seed", "seed", "Chooses the layers' fixed random weights."),

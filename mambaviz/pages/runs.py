@@ -33,7 +33,7 @@ Status = Literal["running", "done", "failed", "stopped"]
 class Engine(Protocol):
     """What computes a run: `mambaviz.engine.run`."""
 
-    def __call__(self, scenario: Scenario, backend: str, progress: Progress) -> Trace: ...
+    def __call__(self, scenario: Scenario, backend: BackendChoice, progress: Progress) -> Trace: ...
 
 
 class StoppedError(Exception):
@@ -193,7 +193,7 @@ def first_line(error: Exception) -> str:
     return text.splitlines()[0][:200] if text else "no message"
 
 
-def live_engine(scenario: Scenario, backend: str, progress: Progress) -> Trace:
+def live_engine(scenario: Scenario, backend: BackendChoice, progress: Progress) -> Trace:
     """`mambaviz.engine.run`; the first call pays for importing torch."""
     progress(0, "loading PyTorch")
     from mambaviz.engine import run

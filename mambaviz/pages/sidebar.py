@@ -98,6 +98,8 @@ def facts(scenario: Scenario) -> list[tuple[str, str]]:
         lines.append(("attention group", "yes"))
     if engine.replayssm_buffer_len:
         lines.append(("ReplaySSM ring", str(engine.replayssm_buffer_len)))
+    if layer.states != "both":
+        lines.append(("state tensors", f"{layer.states} only"))
     if scenario.events:
         lines.append(("events", str(len(scenario.events))))
     lines += [("fault", name) for name in scenario.faults]
@@ -182,10 +184,14 @@ def _backend(view: PageState) -> None:
         "Back end",
         BACKEND_CHOICES,
         key="backend",
-        format_func=BACKEND_LABELS.__getitem__,
+        format_func=lambda choice: BACKEND_LABELS[choice],
         help=BACKEND_HELP,
-        on_change=lambda: state.update(backend=st.session_state["backend"]),
+        on_change=_take_backend,
     )
+
+
+def _take_backend() -> None:
+    state.update(backend=st.session_state["backend"])
 
 
 def _export(run: Run | None) -> None:
