@@ -122,10 +122,6 @@ def _moved(marks: Iterable[Mark], dx: float, dy: float, prefix: str = "") -> lis
 
 def to_svg(scene: Scene, label: str, style: ThemeName = "light") -> str:
     """A scene as the text of an SVG file; ``label`` is what a screen reader says."""
-    layers: dict[int, list[str]] = {0: [], 1: [], 2: [], 3: []}
-    for mark in scene.marks:
-        layers[mark.body.layer].append(_mark(mark))
-    inside = "\n".join(line for layer in sorted(layers) for line in layers[layer])
     width, height = n(scene.width), n(scene.height)
     headline_size, _ = theme.TYPE["headline"]
     css = "\n".join(
@@ -140,16 +136,34 @@ def to_svg(scene: Scene, label: str, style: ThemeName = "light") -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" role="img" aria-label={quoteattr(label)}>\n'
         f"<style>{escape(css)}</style>\n{PATTERNS}\n"
-        f'<rect class="page" width="{width}" height="{height}"/>\n{inside}\n</svg>\n'
+        f'<rect class="page" width="{width}" height="{height}"/>\n{_inside(scene)}\n</svg>\n'
     )
 
 
-def _mark(mark: Mark) -> str:
+def inline(scene: Scene, label: str) -> str:
+    """A scene as an ``<svg>`` for a page that brings `PATTERNS` and the style; marks are named
+    by ``data-mark``, so that a script can find them."""
+    width, height = n(scene.width), n(scene.height)
+    return (
+        f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
+        f"aria-label={quoteattr(label)}>{_inside(scene, named=True)}</svg>"
+    )
+
+
+def _inside(scene: Scene, *, named: bool = False) -> str:
+    layers: dict[int, list[str]] = {0: [], 1: [], 2: [], 3: []}
+    for mark in scene.marks:
+        layers[mark.body.layer].append(_mark(mark, named=named))
+    return "\n".join(line for layer in sorted(layers) for line in layers[layer])
+
+
+def _mark(mark: Mark, *, named: bool) -> str:
     parts = "".join(_primitive(part) for part in mark.body.parts)
     title = f"<title>{escape(mark.body.title)}</title>" if mark.body.title else ""
     cls = f" class={quoteattr(mark.body.cls)}" if mark.body.cls else ""
     place = f' transform="translate({n(mark.x)} {n(mark.y)})"' if mark.x or mark.y else ""
-    return f"<g{cls}{place}>{title}{parts}</g>"
+    name = f" data-mark={quoteattr(mark.name)}" if named else ""
+    return f"<g{cls}{place}{name}>{title}{parts}</g>"
 
 
 def _primitive(part: Primitive) -> str:

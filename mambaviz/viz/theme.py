@@ -229,7 +229,33 @@ class ChangeSizes:
     most: int = 12  # rows and columns that are drawn; larger tensors show their first ones
 
 
+@dataclass(frozen=True)
+class BatchSizes:
+    """The pictures of the Metadata page, in pixels."""
+
+    row: float = 27  # of the split, beside the editor's rows
+    heading: float = 31  # y of the first row; the editor's head stands beside
+    tokens: float = 170  # width of the split's query tokens
+    query_token: float = 16  # never wider
+    classes: float = 186  # x of the class pills
+    pill: float = 62
+    reasons: float = 262  # x of the reasons
+    split_width: float = 640
+    plan_width: float = 1150
+    plan_left: float = 133  # where the first token begins; labels stand before it
+    token: float = 38  # pitch of the chunk plan's tokens, never wider
+    least_token: float = 9  # never narrower: a longer plan scrolls
+    table_left: float = 62
+    block: float = 58  # pitch of the block table's columns
+    least_block: float = 34
+    block_width: float = 354
+    block_row: float = 36
+    ring_cell: float = 26
+    dial: float = 70  # radius
+
+
 LANES = LaneSizes()
+BATCH = BatchSizes()
 STATE = StateSizes()
 CHANGES = ChangeSizes()
 
