@@ -16,6 +16,7 @@ SEEDS = range(40)
 
 class Settings:
     num_layers, num_heads, head_dim, d_state, conv_kernel, seed = 3, 2, 2, 4, 3, 9
+    states = "both"
 
 
 def test_layers_share_the_embedding_and_nothing_else():

@@ -10,6 +10,7 @@ import torch
 from kernels import BACKEND
 from mambaviz.layer import LayerParams, LayerShape
 from mambaviz.mixer import MixerConfig, ReplayRing, project, run_layer
+from mambaviz.oracle import Oracle, compare_output
 from tests.mixer.conftest import OWN, Place
 from tests.mixer.test_rules import PARAMS, SHAPE, Bench
 from tests.mixer.world import Setup, World, bits
@@ -84,6 +85,23 @@ def test_a_layer_without_a_conv_state_absorbs_x(place: Place):
     h = torch.exp(inputs.dt[0] * A)[:, None, None] * bench.before[1][2:-2][4] + new
     torch.testing.assert_close(bench.ssm_state[4], h)
     assert bench.changed() == (set(), {4, 7})
+
+
+@pytest.mark.parametrize("kind", ["conv", "temporal"])
+def test_a_layer_with_one_kind_of_state_agrees_with_the_oracle(place: Place, kind):
+    shape = LayerShape(has_conv=kind == "conv", has_temporal=kind == "temporal")
+    params = LayerParams.create(shape, seed=11)
+    bench = Bench(place)
+    sequence = Oracle([params]).sequence(range(40, 50))
+    y = run_layer(
+        params, bench.config, range(40, 50), range(10), bench.prefills([4], [0], [10]),
+        bench.conv_state if shape.has_conv else None,
+        bench.ssm_state if shape.has_temporal else None,
+        kernels=place.kernels,
+    )  # fmt: skip
+    for position in range(10):
+        truth = sequence.truth_after(0, position + 1)
+        assert compare_output(truth, y[position].cpu(), "float32").ok
 
 
 # ---------------------------------------------------------------------------------------- refusals
