@@ -85,7 +85,8 @@ def window_text(rows: Rows, offset: int) -> str:
     first, last = rows[0], rows[-1]
     room = 15 - (len(f" @{offset}") if offset else 0)
     if len(text) > room and first is not None and last is not None and len(rows) > 2:
-        text = f"[t{first}–{last}]" if last - first == len(rows) - 1 else f"[t{first} … t{last}]"
+        in_order = rows == tuple(range(first, last + 1))
+        text = f"[t{first}–{last}]" if in_order else f"[t{first} … t{last}]"
     return f"{text} @{offset}" if offset else text
 
 

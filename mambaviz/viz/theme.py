@@ -262,21 +262,22 @@ CHANGES = ChangeSizes()
 
 def css(selector: str) -> str:
     """Style rules that set every token on ``selector``; ``data-theme="dark"`` is the dark theme."""
-    light = _declarations(LIGHT) + _constants()
+    light = _declarations(LIGHT) + constants()
     return f"{selector}{{{light}}}\n{selector}[data-theme=dark]{{{_declarations(DARK)}}}"
 
 
 def css_of(selector: str, theme: ThemeName) -> str:
     """The same for one theme, as a standalone picture needs it."""
-    return f"{selector}{{{_declarations(THEMES[theme])}{_constants()}}}"
+    return f"{selector}{{{_declarations(THEMES[theme])}{constants()}}}"
 
 
 def _declarations(palette: Palette) -> str:
     return "".join(f"--{name}:{value};" for name, value in palette.variables())
 
 
-def _constants() -> str:
+def constants() -> str:
+    """Sizes and fonts, the same in both themes."""
     type_ = "".join(
         f"--{name}-size:{size}px;--{name}-line:{line}px;" for name, (size, line) in TYPE.items()
     )
-    return f"{type_}--mono:{MONO};--easing:{EASING};"
+    return f"{type_}--mono:{MONO};"

@@ -481,11 +481,11 @@ def _accepted_sentence(frame: Frame, request: str) -> list[Span | str]:
         Span(request, "strong"),
         f" has accepted {running.accepted_drafts} + 1 = ",
         Span(str(accepted), "strong"),
-        f" tokens: {start} + {accepted} = {after} are computed. ",
+        f" tokens: {start} + {accepted} = {after} are computed.",
     ]
     rejected = running.drafts - (running.accepted_drafts or 0)
     if rejected:
-        spans.append(f"{_count(rejected, 'rejected draft')} went through the layers for nothing.")
+        spans.append(f" {_count(rejected, 'rejected draft')} went through the layers for nothing.")
     return spans
 
 
