@@ -95,7 +95,9 @@ def test_nothing_left_of_the_trace_knows_of_pictures():
 
 def test_figures_know_neither_streamlit_nor_how_mamba_is_computed():
     pages = ("streamlit", "mambaviz.pages", "app")
-    assert breaches("mambaviz/viz", (*pages, "torch", "triton", *COMPUTING)) == []
+    texts = "mambaviz.attention.fields"  # what each metadata field means, in words: it lives once
+    found = breaches("mambaviz/viz", (*pages, "torch", "triton", *COMPUTING))
+    assert [breach for breach in found if not breach.endswith(texts)] == []
 
 
 def test_oracle_shares_no_code_with_the_path_it_checks():
