@@ -38,7 +38,24 @@ class Run:
 
 def all_runs() -> list[Run]:
     """Every long run there is. A new kind of run is added here."""
-    return property_runs()
+    return [*property_runs(), *campaign_runs(), many_batches()]
+
+
+def campaign_runs() -> list[Run]:
+    """Random runs of the whole engine; each campaign resumes by itself."""
+    from benchmarks.campaigns import CAMPAIGNS
+
+    return [
+        Run(f"campaign.{name}", (sys.executable, "-m", "benchmarks.campaigns", name))
+        for name in CAMPAIGNS
+    ]
+
+
+def many_batches() -> Run:
+    """20,000 random batches through the metadata builder and its slow re-derivation."""
+    tests = "tests/attention/test_random_batches.py"
+    pytest = (sys.executable, "-m", "pytest", "-q", "--timeout=0", tests)
+    return Run("batches", ("env", "MAMBAVIZ_BATCHES=20000", *pytest))
 
 
 def property_runs() -> list[Run]:

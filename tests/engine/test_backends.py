@@ -1,50 +1,22 @@
-"""The process's back end and the plain twins: the same run, as section 1 defines the same."""
+"""How two traces are compared, and how the process's back end is chosen (sections 1 and 5.4)."""
 
 from __future__ import annotations
 
-import os
-import random
-
-import pytest
-
-import kernels
-from mambaviz import engine
 from mambaviz.compare import compare_traces
-from mambaviz.oracle import tolerance
-from mambaviz.random_scenarios import random_scenario
-from mambaviz.scenario import DEFAULT_PRESET, PRESETS, Scenario
-from mambaviz.trace import BlockChange, Trace
-
-SEEDS = int(os.environ.get("MAMBAVIZ_BACKEND_SCENARIOS", "10"))
-
-pytestmark = pytest.mark.skipif(
-    kernels.BACKEND == "reference", reason="this process has the plain twins only"
-)
+from mambaviz.scenario import DEFAULT_PRESET, PRESETS
+from mambaviz.trace import BlockChange
+from tests.engine.runs import preset_run
 
 
-def both(scenario: Scenario) -> tuple[Trace, Trace]:
-    return engine.run(scenario, backend="reference"), engine.run(scenario, backend="auto")
-
-
-@pytest.mark.parametrize("seed", range(SEEDS))
-def test_random_scenarios(seed: int) -> None:
-    scenario = random_scenario(
-        random.Random(1000 + seed),
-        layouts=("SD", "DS"),
-        cache_dtypes=("float32", "float16", "bfloat16"),
-        conv_kernels=(2, 3, 4),
-        page_paddings=(0, 12),
-        max_requests=2,
-    )
-    plain, real = both(scenario)
-    found = compare_traces(plain, real, tolerance(scenario.layer.cache_dtype))
-    assert found.equal, found.problems[0]
+def test_a_trace_equals_itself() -> None:
+    trace = preset_run(DEFAULT_PRESET)
+    found = compare_traces(trace, trace, 0.0)
+    assert found.equal
     assert found.compared > 0
-    assert not real.violations
 
 
 def test_a_difference_is_noticed() -> None:
-    trace = engine.run(PRESETS[DEFAULT_PRESET], backend="reference")
+    trace = preset_run(DEFAULT_PRESET)
     step = trace.steps[2]
     phase = step.phase("post-copy")
     change = phase.changes[0]
@@ -60,3 +32,9 @@ def test_a_difference_is_noticed() -> None:
     found = compare_traces(trace, other, 1e-5)
     assert len(found.problems) == 1
     assert "step 2, post-copy" in found.problems[0]
+
+
+def test_other_scenarios_are_not_compared() -> None:
+    others = [name for name in PRESETS if name != DEFAULT_PRESET]
+    found = compare_traces(preset_run(DEFAULT_PRESET), preset_run(others[0]), 1.0)
+    assert found.problems == ["the traces are of different scenarios"]

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.campaigns import bytes_unexplained, unexplained
 from mambaviz import engine
 from mambaviz.scenario import from_recording
 from mambaviz.trace import Step, Trace
-from tests.engine.runs import GOLDEN, bytes_unexplained, unexplained
+from tests.engine.runs import GOLDEN
 
 RECORDINGS: dict[str, dict[str, Any]] = {
     trace["id"]: trace for trace in json.loads(GOLDEN.read_text(encoding="utf-8"))
