@@ -27,6 +27,9 @@ What runs the kernels.
 - **cuda**: Triton, compiled for the GPU.
 - **interpreter**: the very same Triton kernels, run by Triton's interpreter on the CPU.
 - **reference**: their plain PyTorch twins, for machines without Triton.
+
+A process has either cuda or interpreter, from its start on; `MAMBAVIZ_BACKEND=interpreter make app`
+asks for a certain one. The line below says where the run on screen was computed.
 """
 
 

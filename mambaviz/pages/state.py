@@ -17,6 +17,8 @@ from typing import Annotated, Any, Literal, Self, get_args
 import streamlit as st
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from mambaviz import batch as batches
+from mambaviz.batch import BATCHES, DEFAULT_BATCH, Batch, BatchError
 from mambaviz.scenario import DEFAULT_PRESET, PRESETS, Scenario, ScenarioError, parse
 from mambaviz.trace import PHASES, PhaseName
 
@@ -35,25 +37,49 @@ LONGEST_SCENARIO = 200_000  # characters of JSON
 ECHO_SECONDS = 2.0
 
 
+START: tuple[int, PhaseName] = (0, PHASES[0])
+
+# A preset opens at the moment its story is about; every other run opens at its start.
+OPENINGS: Mapping[str, tuple[int, PhaseName]] = {
+    "drafts-meet-the-boundary": (2, "post-copy"),
+    "plain-decode": (2, "forward"),
+    "crossing-a-boundary": (3, "pre-copy"),
+    "accepted-to-the-boundary": (2, "post-copy"),
+    "accepted-past-the-boundary": (2, "post-copy"),
+    "all-drafts-rejected": (2, "accept"),
+    "shift-in-place": (2, "post-copy"),
+    "a-long-prompt-in-chunks": (1, "post-copy"),
+    "a-shared-prefix": (3, "pre-copy"),
+    "back-one-column": (2, "pre-copy"),
+}
+
+
 class PageState(BaseModel):
-    """One view of one run. ``custom`` is None for a preset; ``request`` None means the first."""
+    """One view of one run. ``custom`` is None for a preset; ``request`` None means the first.
+
+    The Metadata page shows ``own_batch``, or the preset ``batch`` where that is None.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     preset: str = DEFAULT_PRESET
     custom: Scenario | None = None
-    step: Annotated[int, Field(ge=0)] = 0
-    phase: PhaseName = "schedule"
+    step: Annotated[int, Field(ge=0)] = OPENINGS[DEFAULT_PRESET][0]
+    phase: PhaseName = OPENINGS[DEFAULT_PRESET][1]
     request: str | None = None
     layer: Annotated[int, Field(ge=0)] = 0
     backend: BackendChoice = "auto"
     theme: ThemeName | None = None  # None: as the reader's own setting
     hide: tuple[Part, ...] = ()
+    batch: str = DEFAULT_BATCH
+    own_batch: Batch | None = None
 
     @model_validator(mode="after")
     def _known_preset(self) -> Self:
         if self.preset not in PRESETS:
             raise ValueError(f"there is no preset {self.preset!r}")
+        if self.batch not in BATCHES:
+            raise ValueError(f"there is no batch {self.batch!r}")
         return self
 
     @property
@@ -65,20 +91,37 @@ class PageState(BaseModel):
         """Slug of the preset on screen; None for a scenario of the user's own."""
         return None if self.custom else self.preset
 
+    @property
+    def batch_shown(self) -> Batch:
+        return self.own_batch or BATCHES[self.batch]
+
+    def showing_batch(self, batch: Batch) -> PageState:
+        """The same view with another batch; a preset's own content stays a preset."""
+        wanted = batch.content_hash
+        slug = next(
+            (slug for slug, preset in BATCHES.items() if preset.content_hash == wanted), None
+        )
+        if slug is not None:
+            return self.changed(batch=slug, own_batch=None)
+        return self.changed(own_batch=batch)
+
     def changed(self, **changes: Any) -> PageState:
         """A validated copy with other values."""
         return PageState.model_validate({**dict(self), **changes})
 
     def showing(self, scenario: Scenario) -> PageState:
-        """The same page at the start of another run; a preset's own content stays a preset."""
-        for slug, preset in PRESETS.items():
-            if preset == scenario:
-                return self.changed(preset=slug, custom=None, **RUN_START)
-        return self.changed(custom=scenario, **RUN_START)
+        """The same page where another run opens; a preset's own content stays a preset."""
+        slug = next((slug for slug, preset in PRESETS.items() if preset == scenario), None)
+        source = {"custom": scenario} if slug is None else {"preset": slug}
+        kept = {name: value for name, value in self if name not in (*OF_A_RUN, "custom")}
+        return opened(**source, **kept)
 
 
-# Where a new run is looked at first.
-RUN_START: Mapping[str, Any] = {"step": 0, "phase": "schedule", "request": None, "layer": 0}
+def opened(**values: Any) -> PageState:
+    """The state with these values, and for step and phase where its run opens."""
+    preset = values.get("preset", DEFAULT_PRESET)
+    step, phase = START if "custom" in values else OPENINGS.get(preset, START)
+    return PageState(**{"step": step, "phase": phase, **values})
 
 
 # --------------------------------------------------------------------------------------
@@ -93,13 +136,17 @@ def to_link(state: PageState) -> dict[str, str]:
         link["run"] = pack(state.custom)
     elif state.preset != DEFAULT_PRESET:
         link["preset"] = state.preset
-    default = PageState()
+    default = opened(custom=state.custom) if state.custom else opened(preset=state.preset)
     for name in ("step", "phase", "request", "layer", "backend", "theme"):
         value = getattr(state, name)
         if value != getattr(default, name):
             link[name] = str(value)
     if state.hide:
         link["hide"] = ",".join(part for part in PARTS if part in state.hide)
+    if state.own_batch is not None:
+        link["rows"] = pack(state.own_batch)
+    elif state.batch != DEFAULT_BATCH:
+        link["batch"] = state.batch
     return link
 
 
@@ -118,35 +165,52 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
             except ValueError as error:
                 problems[name] = str(error)
     if problems.keys() & {"run", "preset"}:
-        values = {name: values[name] for name in values if name in ("backend", "theme", "hide")}
+        values = {name: values[name] for name in values if name not in OF_A_RUN}
     if "run" in values:
         values["custom"] = values.pop("run")
-    return PageState(**values), next(iter(problems.values()), "")
+    if "rows" in values:
+        values["own_batch"] = values.pop("rows")
+    return opened(**values), next(iter(problems.values()), "")
 
 
-def pack(scenario: Scenario) -> str:
-    """A scenario as compact text for an address: what differs from the defaults, compressed."""
-    text = scenario.model_dump_json(exclude_defaults=True)
+def pack(data: Scenario | Batch) -> str:
+    """A scenario or batch as compact text for an address: what is no default, compressed."""
+    text = data.model_dump_json(exclude_defaults=True)
     return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
 
 
 def unpack(packed: str) -> Scenario:
     """Inverse of `pack`. Raises ValueError with a sentence."""
     shown = f"so the preset “{PRESETS[DEFAULT_PRESET].name}” is shown."
+    text = _unpacked(packed, "The scenario in this link", shown)
+    try:
+        return parse(text)
+    except ScenarioError as error:
+        raise ValueError(f"The scenario in this link cannot run ({error}), {shown}") from None
+
+
+def unpack_batch(packed: str) -> Batch:
+    """Inverse of `pack` for a batch. Raises ValueError with a sentence."""
+    shown = f"so “{BATCHES[DEFAULT_BATCH].name}” is shown."
+    text = _unpacked(packed, "The batch in this link", shown)
+    try:
+        return batches.parse(text)
+    except BatchError as error:
+        raise ValueError(f"The batch in this link cannot be ({error}), {shown}") from None
+
+
+def _unpacked(packed: str, what: str, shown: str) -> str:
     decompressor = zlib.decompressobj()
     try:
         raw = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
         text = decompressor.decompress(raw, LONGEST_SCENARIO).decode()
     except (binascii.Error, zlib.error, UnicodeError, ValueError):
-        raise ValueError(f"The scenario in this link is damaged, {shown}") from None
+        raise ValueError(f"{what} is damaged, {shown}") from None
     if decompressor.unconsumed_tail:
-        raise ValueError(f"The scenario in this link is far too long, {shown}")
+        raise ValueError(f"{what} is far too long, {shown}")
     if not decompressor.eof:
-        raise ValueError(f"The scenario in this link is damaged: its end is missing, {shown}")
-    try:
-        return parse(text)
-    except ScenarioError as error:
-        raise ValueError(f"The scenario in this link cannot run ({error}), {shown}") from None
+        raise ValueError(f"{what} is damaged: its end is missing, {shown}")
+    return text
 
 
 def _read_preset(text: str) -> str:
@@ -158,23 +222,32 @@ def _read_preset(text: str) -> str:
     return text
 
 
+def _read_batch(text: str) -> str:
+    if text not in BATCHES:
+        raise ValueError(
+            f"This link asks for a batch “{text[:40]}”, which does not exist, "
+            f"so “{BATCHES[DEFAULT_BATCH].name}” is shown."
+        )
+    return text
+
+
 def _read_count(name: str) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not (text.isascii() and text.isdigit() and len(text) <= 6):
             raise ValueError(
-                f"This link's {name} “{text[:40]}” is no whole number from 0, so {name} 0 is shown."
+                f"This link's {name} “{text[:40]}” is no whole number from 0, so it is left out."
             )
         return int(text)
 
     return read
 
 
-def _read_choice(name: str, choices: tuple[str, ...], default: str) -> Callable[[str], str]:
+def _read_choice(name: str, choices: tuple[str, ...]) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in choices:
             raise ValueError(
                 f"This link's {name} “{text[:40]}” is none of {', '.join(choices)}, "
-                f"so it is {default}."
+                "so it is left out."
             )
         return text
 
@@ -197,13 +270,18 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "run": unpack,
     "preset": _read_preset,
     "step": _read_count("step"),
-    "phase": _read_choice("phase", PHASES, "schedule"),
+    "phase": _read_choice("phase", PHASES),
     "request": lambda text: text[:40],  # whether the run has it shows when the run is there
     "layer": _read_count("layer"),
-    "backend": _read_choice("back end", BACKEND_CHOICES, "auto"),
-    "theme": _read_choice("theme", get_args(ThemeName), "as in your settings"),
+    "backend": _read_choice("back end", BACKEND_CHOICES),
+    "theme": _read_choice("theme", get_args(ThemeName)),
     "hide": _read_hidden,
+    "rows": unpack_batch,
+    "batch": _read_batch,
 }
+
+# What belongs to the run that a link names, and goes with it if it cannot be read.
+OF_A_RUN = ("run", "preset", "step", "phase", "request", "layer")
 
 
 # --------------------------------------------------------------------------------------
@@ -213,6 +291,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 _STATE = "page_state"
 _WRITTEN = "links_written"  # list of (link, when), newest last
 _NOTICE = "notice"
+_PAGE = "page_shown"
 
 
 def current() -> PageState:
@@ -234,6 +313,21 @@ def current() -> PageState:
     return state
 
 
+def enter(page: str) -> None:
+    """Once a run of a page, first: the view goes along from page to page.
+
+    The navigation drops the query part of the address; it is written anew.
+    """
+    before, st.session_state[_PAGE] = st.session_state.get(_PAGE), page
+    kept = st.session_state.get(_STATE)
+    if (
+        before != page
+        and kept is not None
+        and not READERS.keys() & st.query_params.to_dict().keys()
+    ):
+        _keep(kept)
+
+
 def update(**changes: Any) -> PageState:
     """Change the view, and the address with it."""
     state = current().changed(**changes)
@@ -242,8 +336,16 @@ def update(**changes: Any) -> PageState:
 
 
 def show(scenario: Scenario) -> PageState:
-    """Look at another scenario from its start."""
+    """Look at another scenario."""
     state = current().showing(scenario)
+    say("")
+    _keep(state)
+    return state
+
+
+def show_batch(batch: Batch) -> PageState:
+    """Look at another batch on the Metadata page."""
+    state = current().showing_batch(batch)
     say("")
     _keep(state)
     return state

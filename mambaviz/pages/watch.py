@@ -128,9 +128,9 @@ def _follow(screen: Screen) -> None:
 
 def _failed(screen: Screen, job: Job) -> None:
     seen = "the recorded run" if screen.is_current else "the run before"
-    still = f" What you see is {seen}." if screen.run else ""
+    still = f". What you see is {seen}." if screen.run else ""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.error(f"{job.problem}{still}", icon=":material/error:")
+        st.error(f"{job.problem.rstrip('.')}{still}", icon=":material/error:")
         if st.button("Try again", key="retry"):
             run_store().retry(job)
             st.rerun()

@@ -79,6 +79,7 @@ def watch(browser: Browser, app_url: str) -> Iterator[Watch]:
 
 def test_plays_to_the_end_and_steps_back_in_one_node(watch: Watch) -> None:
     watch.open()
+    expect(watch.headline).to_contain_text("its state after 8 tokens is saved")
     expect(watch.foot).to_contain_text(f"run {PRESETS[DEFAULT_PRESET].content_hash[:7]}")
     node = watch.stage.element_handle()
     for _ in range(2):  # 1, 2, 4 times as fast
@@ -88,7 +89,7 @@ def test_plays_to_the_end_and_steps_back_in_one_node(watch: Watch) -> None:
     watch.page.keyboard.press("ArrowLeft")
     watch.at(r"step=4&phase=post-copy")
     watch.do("first")
-    watch.at(r"/\??$|request=|layer=")
+    watch.at(r"step=0&phase=schedule")
     expect(watch.foot).to_contain_text("live")
     assert node is not None
     assert node.evaluate("node => node.isConnected"), "the stage was mounted anew"
@@ -144,6 +145,7 @@ def test_a_broken_file_gets_a_sentence_and_changes_nothing(watch: Watch, tmp_pat
 
 def test_a_damaged_link_is_said_and_the_default_is_shown(watch: Watch) -> None:
     watch.open("?run=eJxnonsense&step=3")
+    expect(watch.headline).to_contain_text("its state after 8 tokens is saved")
     expect(watch.page.get_by_text("The scenario in this link is damaged")).to_be_visible()
     watch.at(r"/$")
 

@@ -10,6 +10,7 @@ import pytest
 
 from mambaviz.engine import run
 from mambaviz.pages.runs import recorded
+from mambaviz.pages.state import OPENINGS
 from mambaviz.scenario import DEFAULT_PRESET, PRESETS
 from mambaviz.trace import BlockChange, Decision, Step, Trace
 
@@ -57,6 +58,13 @@ def test_a_preset_is_small_told_in_a_line_and_breaks_nothing(slug: str) -> None:
         for row in request.worker_row
     ]
     assert max(columns) <= 6
+
+
+@pytest.mark.parametrize("slug", sorted(PRESETS))
+def test_a_preset_opens_inside_its_run(slug: str) -> None:
+    step, phase = OPENINGS[slug]
+    record = trace_of(slug).steps[step].phase(phase)
+    assert phase not in ("pre-copy", "post-copy") or record.copies, "nothing is copied there"
 
 
 def test_the_order_of_the_files_is_the_order_in_the_list() -> None:

@@ -12,9 +12,11 @@ from pydantic import ValidationError
 
 from mambaviz.pages.state import (
     BACKEND_CHOICES,
+    OPENINGS,
     PARTS,
     PageState,
     from_link,
+    opened,
     pack,
     to_link,
     unpack,
@@ -89,6 +91,7 @@ def test_a_damaged_parameter_gets_its_default_and_a_sentence(
 ) -> None:
     state, problem = from_link(params)
     assert state == PageState()
+    assert state.phase == "post-copy", "where the default preset opens"
     assert says in problem
     assert problem.endswith(".")
     assert "\n" not in problem
@@ -96,7 +99,7 @@ def test_a_damaged_parameter_gets_its_default_and_a_sentence(
 
 def test_the_rest_of_a_damaged_link_still_counts() -> None:
     state, problem = from_link({"preset": "plain-decode", "step": "x", "layer": "1"})
-    assert state == PageState(preset="plain-decode", layer=1)
+    assert state == opened(preset="plain-decode", layer=1)
     assert "step" in problem
 
 
@@ -119,6 +122,16 @@ def test_a_damaged_scenario_gives_the_default_preset_from_its_start(packed: str,
     assert PRESETS[DEFAULT_PRESET].name in problem
 
 
+@pytest.mark.parametrize("slug", sorted(PRESETS))
+def test_a_preset_opens_where_its_story_is(slug: str) -> None:
+    state, problem = from_link({"preset": slug})
+    assert problem == ""
+    assert (state.step, state.phase) == OPENINGS[slug]
+    start, _ = from_link({"preset": slug, "step": "0", "phase": "schedule"})
+    assert (start.step, start.phase) == (0, "schedule")
+    assert from_link(to_link(start)) == (start, "")
+
+
 def test_streamlits_own_parameters_are_no_damage() -> None:
     assert from_link({"embed": "true", "utm_source": "mail"}) == (PageState(), "")
 
@@ -131,8 +144,10 @@ def test_every_preset_survives_packing(slug: str) -> None:
 def test_showing_a_presets_own_content_is_showing_the_preset() -> None:
     copy = Scenario.model_validate_json(PRESETS["plain-decode"].model_dump_json())
     at_the_end = PageState(step=4, phase="commit", layer=1, backend="reference")
-    assert at_the_end.showing(copy) == PageState(preset="plain-decode", backend="reference")
-    assert at_the_end.showing(OWN).custom == OWN
+    assert at_the_end.showing(copy) == opened(preset="plain-decode", backend="reference")
+    assert at_the_end.showing(OWN) == PageState(
+        custom=OWN, step=0, phase="schedule", backend="reference"
+    )
     assert at_the_end.showing(OWN).showing(copy).custom is None
 
 

@@ -127,7 +127,7 @@ def test_a_damaged_link_says_so_in_one_sentence(app: AppTest) -> None:
     app.run()
     assert [warning.value for warning in app.warning] == [
         "This link's phase “lunch” is none of schedule, allocate, pre-copy, metadata, forward, "
-        "accept, post-copy, commit, so it is schedule."
+        "accept, post-copy, commit, so it is left out."
     ]
     assert address(app) == {}
 
@@ -173,7 +173,7 @@ def test_a_run_that_fails_leaves_what_is_on_screen(app: AppTest, engine: FakeEng
     app.run()
     settled(app)
     assert [error.value for error in app.error] == [
-        "engine.mode = 'all': not on Tuesdays What you see is the run before."
+        "engine.mode = 'all': not on Tuesdays. What you see is the run before."
     ]
     engine.fails = None
     app.button(key="retry").click().run()
