@@ -1,9 +1,8 @@
 """A whole run as the browser component takes it: every picture as differences between phases.
 
-The same token, block or arrow occurs in many phases, so bodies are kept once and frames name
-them by number; a channel (one lane, one state stage, one panel) lists only what changed from
-phase to phase, and channels that never differ are kept once. Texts are shared the same way.
-A run of 200 steps stays within a few megabytes.
+A channel (one lane, one state stage, one panel) lists only what changed from phase to phase
+(`mambaviz.viz.timelines`), and channels that never differ are kept once. Texts are shared the
+same way. A run of 200 steps stays within a few megabytes.
 """
 
 from __future__ import annotations
@@ -16,9 +15,10 @@ from typing import Any
 from mambaviz.trace import INVARIANTS, PHASES, Role, Step, Trace
 from mambaviz.viz import changes, lanes, legend, shapes, state_stage, tables
 from mambaviz.viz.changes import Scales
-from mambaviz.viz.lanes import Axis, Parts
-from mambaviz.viz.scene import Body, Mark, Primitive, body_json, primitive_json, short
+from mambaviz.viz.lanes import Axis
+from mambaviz.viz.scene import Primitive, body_json, primitive_json, short
 from mambaviz.viz.theme import CHANGES, EASING, LANES, MOTION, STATE
+from mambaviz.viz.timelines import Bodies, Channel, Table
 from mambaviz.viz.views import (
     Frame,
     RowStatus,
@@ -48,87 +48,6 @@ def stage_payload(trace: Trace) -> StagePayload:
     return StagePayload(f"{trace.scenario_hash}:{trace.backend}", text)
 
 
-class _Table:
-    """Values kept once, named by number."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[Hashable, int] = {}
-        self.values: list[Json] = []
-
-    def number(self, key: Hashable, value: Json) -> int:
-        found = self.numbers.get(key)
-        if found is None:
-            found = self.numbers[key] = len(self.values)
-            self.values.append(value)
-        return found
-
-
-class _Bodies(_Table):
-    """Bodies by number. Most come from a cache, so the same object is asked for again and again."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.known: dict[int, tuple[int, Body]] = {}  # by identity; holds the body alive
-
-    def of(self, body: Body) -> int:
-        found = self.known.get(id(body))
-        if found is None:
-            number = self.numbers.get(body)
-            if number is None:
-                number = self.number(body, body_json(body))
-            found = self.known[id(body)] = (number, body)
-        return found[0]
-
-
-class _Part:
-    """One part of a picture as it was last."""
-
-    def __init__(self) -> None:
-        self.marks: tuple[Mark, ...] = ()
-        self.named: dict[str, Mark] = {}
-
-    def change(self, marks: tuple[Mark, ...], gone: list[str], put: list[Mark]) -> None:
-        after = {mark.name: mark for mark in marks}
-        gone += [name for name in self.named if name not in after]
-        put += [mark for mark in marks if not _same(mark, self.named.get(mark.name))]
-        self.marks, self.named = marks, after
-
-
-class _Channel:
-    """One picture through the run: what changes at which frame."""
-
-    def __init__(self, bodies: _Bodies, names: _Table) -> None:
-        self.bodies, self.names = bodies, names
-        self.parts: list[_Part] = []
-        self.changes: dict[int, list[Json]] = {}
-
-    def add(self, frame: int, parts: Parts) -> None:
-        """The picture at a frame. Parts keep their places; an unchanged one is the same object."""
-        while len(self.parts) < len(parts):
-            self.parts.append(_Part())
-        gone: list[str] = []
-        put: list[Mark] = []
-        for held, marks in zip(self.parts, parts, strict=True):
-            if marks is not held.marks:
-                held.change(marks, gone, put)
-        if gone or put:
-            left = set(gone) - {mark.name for mark in put}
-            names = [self.names.number(name, name) for name in gone if name in left]
-            self.changes[frame] = [names, [self._entry(mark) for mark in put]]
-
-    def _entry(self, mark: Mark) -> list[Json]:
-        name = self.names.number(mark.name, mark.name)
-        entry = [name, self.bodies.of(mark.body), short(mark.x), short(mark.y)]
-        return entry if mark.origin is None else [*entry, *(short(at) for at in mark.origin)]
-
-
-def _same(mark: Mark, other: Mark | None) -> bool:
-    if other is None:
-        return False
-    place = (mark.x, mark.y, mark.origin) == (other.x, other.y, other.origin)
-    return place and (mark.body is other.body or mark.body == other.body)
-
-
 class _Packer:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -137,8 +56,8 @@ class _Packer:
         self.groups = list(range(num_groups(trace)))
         self.axes: list[Axis] = [lanes.axis_of(trace, group) for group in self.groups]
         self.scales: Scales = changes.scales_of(trace)
-        self.bodies, self.names, self.texts = _Bodies(), _Table(), _Table()
-        self.channels: dict[str, _Channel] = {}
+        self.bodies, self.names, self.texts = Bodies(), Table(), Table()
+        self.channels: dict[str, Channel] = {}
         self.panels: dict[str, dict[int, int]] = {}
         self.twins = twin_layers(trace)
         self.looks: dict[int, Hashable] = {}
@@ -152,7 +71,7 @@ class _Packer:
             self._frame(frame)
             if frame.phase_index == len(PHASES) - 1:
                 steps.append(self._step(frame.step))
-        distinct = _Table()
+        distinct = Table()
         channels = {
             name: distinct.number(json.dumps(channel.changes), channel.changes)
             for name, channel in self.channels.items()
@@ -216,9 +135,9 @@ class _Packer:
 
     # ------------------------------------------------------------------ per frame
 
-    def _channel(self, name: str) -> _Channel:
+    def _channel(self, name: str) -> Channel:
         if name not in self.channels:
-            self.channels[name] = _Channel(self.bodies, self.names)
+            self.channels[name] = Channel(self.bodies, self.names)
         return self.channels[name]
 
     def _panel(self, name: str, frame: Frame, key: Hashable, value: Json) -> None:
