@@ -2,10 +2,18 @@
 
 import streamlit as st
 
-from mambaviz.pages import watch
+from mambaviz.pages import metadata, state, watch
 from mambaviz.pages.assets import LOGO
 
 st.set_page_config(
     page_title="mambaviz", page_icon=str(LOGO), layout="wide", initial_sidebar_state=224
 )
-st.navigation([st.Page(watch.page, title="Watch", default=True)], position="top").run()
+page = st.navigation(
+    [
+        st.Page(watch.page, title="Watch", default=True),
+        st.Page(metadata.page, title="Metadata", url_path="metadata"),
+    ],
+    position="top",
+)
+state.enter(page.title)
+page.run()

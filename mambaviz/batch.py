@@ -335,7 +335,7 @@ def _order_problems(batch: Batch) -> Iterator[str]:
 
 
 def _sharing_problems(batch: Batch) -> Iterator[str]:
-    """Two rows that write the same block; in all mode hits share columns, so only the running one."""
+    """Two rows that write one block; in all mode hits share columns, so only the running one."""
     writers: dict[int, int] = {}
     for index, row in enumerate(batch.rows):
         last = batch.running_column(row)
@@ -394,7 +394,7 @@ def load(path: Path) -> Batch:
 
 
 def _explain(error: ValidationError) -> str:
-    """The first thing wrong: row and field in the words of the screen, value, what would be right."""
+    """The first thing wrong: row and field as the screen names them, and what would be right."""
     first = error.errors(include_url=False)[0]
     if first["type"] == "json_invalid":
         return f"this is not JSON: {first['ctx']['error']}"

@@ -234,21 +234,21 @@ class BatchSizes:
     """The pictures of the Metadata page, in pixels."""
 
     row: float = 27  # of the split, beside the editor's rows
-    heading: float = 31  # y of the first row; the editor's head stands beside
-    tokens: float = 170  # width of the split's query tokens
+    heading: float = 35  # y of the first row; the editor's head stands beside
+    tokens: float = 120  # width of the split's query tokens
     query_token: float = 16  # never wider
-    classes: float = 186  # x of the class pills
-    pill: float = 62
-    reasons: float = 262  # x of the reasons
-    split_width: float = 640
+    classes: float = 134  # x of the class pills
+    pill: float = 58
+    reasons: float = 204  # x of the reasons
+    split_width: float = 536
     plan_width: float = 1150
     plan_left: float = 133  # where the first token begins; labels stand before it
     token: float = 38  # pitch of the chunk plan's tokens, never wider
     least_token: float = 9  # never narrower: a longer plan scrolls
-    table_left: float = 62
+    table_left: float = 60
     block: float = 58  # pitch of the block table's columns
     least_block: float = 34
-    block_width: float = 354
+    block_width: float = 326
     block_row: float = 36
     ring_cell: float = 26
     dial: float = 70  # radius

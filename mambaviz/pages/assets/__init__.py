@@ -9,5 +9,6 @@ STYLE = _HERE / "page.css"
 FRAME_SCRIPT = _HERE / "frame.js"
 LINK_SCRIPT = _HERE / "copy_link.js"
 LINK_STYLE = _HERE / "copy_link.css"
+METADATA_STYLE = _HERE / "metadata.css"
 
-ASSETS: tuple[Path, ...] = (LOGO, STYLE, FRAME_SCRIPT, LINK_SCRIPT, LINK_STYLE)
+ASSETS: tuple[Path, ...] = (LOGO, STYLE, FRAME_SCRIPT, LINK_SCRIPT, LINK_STYLE, METADATA_STYLE)

@@ -163,7 +163,7 @@ def _matrix(record: BatchRecord, name: str, value: TensorRecord) -> Iterator[Pie
     for row, ids in enumerate(value.values[:MOST_ROWS]):
         shown = max((column + 1 for column, block in enumerate(ids) if block), default=0)
         shown = max(1, min(width, shown + (1 if shown < width else 0)))
-        yield Piece("[" if row == 0 else " [")
+        yield Piece("[")
         for column in range(shown):
             point = points[row * width + column]
             yield _block(record, ids[column], first + row, point)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-CHARACTER = 0.53  # mean width of one, in units of the type size
+CHARACTER = 0.47  # mean width of one, in units of the type size
 
 
 def width_of(text: str, size: float) -> float:

@@ -128,24 +128,33 @@ def _fields_panel(record: BatchRecord) -> str:
     for part, group in groupby(fields.lines(record), key=lambda line: line.part):
         body.append(f'<tr class="part"><th colspan="4">{part.capitalize()}</th></tr>')
         body += [_line(line) for line in group]
-    table = f'<table class="fields"><tbody>{"".join(body)}</tbody></table>'
+    columns = '<colgroup><col class="names"><col class="values"><col class="kinds"><col></colgroup>'
+    table = f'<table class="fields">{columns}<tbody>{"".join(body)}</tbody></table>'
     return _panel("returns", "What the builder returns", "point at a field or a block", table)
 
 
 def _line(line: fields.Line) -> str:
     names = ", ".join(_name(field) for field in line.fields)
     values = " ".join(
-        f'<span data-field="{field.name}">{"".join(_piece(piece) for piece in field.pieces)}</span>'
+        f'<span data-field="{field.name}">{_value(field)}</span>'
         + ("," if field is not line.fields[-1] else "")
         for field in line.fields
     )
-    kinds = ", ".join(dict.fromkeys(field.kind for field in line.fields))
+    kinds = _kinds([field.kind for field in line.fields])
     rule = line.fields[0].rule if len(line.fields) == 1 else _short_rules(line.fields)
     return (
         f'<tr data-line="{" ".join(field.name for field in line.fields)}"><td>{names}</td>'
         f'<td class="value">{values}</td><td class="kind">{escape(kinds)}</td>'
         f'<td class="rule" title="{escape(rule)}">{escape(rule)}</td></tr>'
     )
+
+
+def _kinds(kinds: Sequence[str]) -> str:
+    """``int32 [5], [3]``: what both have in common is said once."""
+    different = list(dict.fromkeys(kinds))
+    first = different[0].partition(" ")[0]
+    rest = [kind.removeprefix(f"{first} ") for kind in different[1:]]
+    return ", ".join([different[0], *rest])
 
 
 def _short_rules(found: Sequence[fields.Field]) -> str:
@@ -158,6 +167,17 @@ def _name(field: fields.Field) -> str:
         f'<button type="button" class="name" data-field="{field.name}" data-cells="{cells}" '
         f'aria-pressed="false">{field.name}</button>'
     )
+
+
+def _value(field: fields.Field) -> str:
+    """The pieces; a row of block ids in brackets stays on one line."""
+    ids = any(piece.role for piece in field.pieces)
+    text = ""
+    for piece in field.pieces:
+        opens, closes = ids and piece.text.endswith("["), ids and piece.text.endswith("]")
+        text += f"{' ' if opens else ''}{'<span class=ids>' if opens else ''}{_piece(piece)}"
+        text += "</span>" if closes else ""
+    return text
 
 
 def _piece(piece: fields.Piece) -> str:

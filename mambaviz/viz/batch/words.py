@@ -9,7 +9,10 @@ from mambaviz.batch_record import BatchRecord
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 # Rules that need a word: a row that still prefills and yet counts as a decode.
-EXTENDS = ("ONE_TOKEN_EXTEND", "PADDED_TAIL")
+EXTENDS = {
+    "ONE_TOKEN_EXTEND": "one token, and it has state",
+    "PADDED_TAIL": "its last token is padded to a full decode query",
+}
 
 
 def headline(record: BatchRecord) -> str:
@@ -39,14 +42,14 @@ def _split_reason(record: BatchRecord) -> Iterator[str]:
         return
     row = record.rows[split]
     yield f"Row {split} ({row.request}) goes to the prefills because {row.reason}."
-    if 0 < split < len(record.rows) - 1:
+    if 0 < split < len(record.rows) - 1 and not any(row.rule in EXTENDS for row in record.rows):
         yield "Everything from there on is prefill."
 
 
 def _extends(record: BatchRecord) -> Iterator[str]:
     for row in record.rows:
         if row.rule in EXTENDS:
-            yield f"{row.request} still prefills, yet counts as a decode: {row.reason}."
+            yield f"{row.request} still prefills, yet counts as a decode: {EXTENDS[row.rule]}."
             return
 
 
@@ -90,7 +93,7 @@ def row_words(record: BatchRecord, index: int) -> str:
         return "A padding row: its table row is null, so whatever it does touches block 0 alone."
     batch, row = record.batch, record.batch.rows[index]
     if batch.mode == "all":
-        return f"Row {row.request}: {_all_mode(batch, row)}"
+        return f"Row {row.request}: {_all_mode(record, index)}"
     start = batch.running_column(row)
     where = (
         f"seq {row.seq_len}, so it starts at column "
@@ -121,7 +124,21 @@ def _decode_columns(batch: Batch, row: BatchRow, start: int) -> str:
     return text
 
 
-def _all_mode(batch: Batch, row: BatchRow) -> str:
+def _after_drafts(record: BatchRecord, index: int) -> str:
+    """Which state a decode with drafts reads in all mode (section 5.2)."""
+    column = record.numbers("block_idx_last_scheduled_token_prev_step")[index]
+    row = record.batch.rows[index]
+    read = column + row.accepted - 1
+    if read >= len(row.blocks):
+        return f"It reads column {column} + {row.accepted} − 1 = {read}, which the row lacks."
+    return (
+        f"The step before wrote from column {column} on, so the temporal state is read from "
+        f"{column} + accepted − 1 = {read}: block {row.blocks[read]}."
+    )
+
+
+def _all_mode(record: BatchRecord, index: int) -> str:
+    batch, row = record.batch, record.batch.rows[index]
     size = batch.block_size
     last = batch.running_column(row)
     text = (
@@ -130,6 +147,8 @@ def _all_mode(batch: Batch, row: BatchRow) -> str:
     )
     if not row.computed:
         return f"{text}. It starts from zeros."
+    if batch.num_spec and record.rows[index].row_class == "decode":
+        return f"{text}. {_after_drafts(record, index)}"
     source = max(0, -(-row.computed // size) - 1)
     block = row.blocks[source]
     return f"{text}. Its {row.computed} computed tokens end in column {source}: block {block}."
