@@ -118,9 +118,10 @@ class PageState(BaseModel):
 
 
 def opened(**values: Any) -> PageState:
-    """The state with these values, and for step and phase where its run opens."""
+    """The state with these values; without step and phase it stands where its run opens."""
     preset = values.get("preset", DEFAULT_PRESET)
-    step, phase = START if "custom" in values else OPENINGS.get(preset, START)
+    from_start = values.keys() & {"custom", "step", "phase"}
+    step, phase = START if from_start else OPENINGS.get(preset, START)
     return PageState(**{"step": step, "phase": phase, **values})
 
 
@@ -137,7 +138,9 @@ def to_link(state: PageState) -> dict[str, str]:
     elif state.preset != DEFAULT_PRESET:
         link["preset"] = state.preset
     default = opened(custom=state.custom) if state.custom else opened(preset=state.preset)
-    for name in ("step", "phase", "request", "layer", "backend", "theme"):
+    if (state.step, state.phase) != (default.step, default.phase):
+        link |= {"step": str(state.step), "phase": state.phase}
+    for name in ("request", "layer", "backend", "theme"):
         value = getattr(state, name)
         if value != getattr(default, name):
             link[name] = str(value)

@@ -96,11 +96,11 @@ def test_plays_to_the_end_and_steps_back_in_one_node(watch: Watch) -> None:
 
 
 def test_the_live_run_takes_the_place_of_the_recorded_one_without_a_jump(watch: Watch) -> None:
-    watch.open("?preset=shift-in-place&step=2&phase=post-copy")
+    watch.open("?preset=shift-in-place&step=3&phase=pre-copy")
     before = watch.headline.inner_text()
     expect(watch.foot).to_contain_text("live")
     expect(watch.headline).to_have_text(before)
-    watch.at(r"preset=shift-in-place&step=2&phase=post-copy")
+    watch.at(r"preset=shift-in-place&step=3&phase=pre-copy")
 
 
 def test_another_block_size_is_another_run(watch: Watch) -> None:
