@@ -202,6 +202,23 @@ def test_a_red_lamp_leads_to_the_place(open_replay, watch):
     assert replay.place == f"step {first.step}, {first.phase}"
 
 
+def test_a_live_run_takes_a_recorded_ones_place_quietly(open_replay, watch):
+    """The reader has moved on since the page was drawn: they stay where they are."""
+    replay = open_replay(watch)
+    replay.do("""
+        const data = JSON.parse(document.getElementById('data').textContent);
+        stage.go(20, 'jump');
+        stage.receive({ ...data, payload: data.payload + ' ' });
+    """)
+    assert replay.place == "step 2, forward"
+    replay.do("""
+        const data = JSON.parse(document.getElementById('data').textContent);
+        const asked = { ...data.asked, step: 1 };
+        stage.receive({ ...data, payload: data.payload + ' ', asked });
+    """)
+    assert replay.place == "step 1, schedule"  # now Python does ask for something
+
+
 def test_low_windows_have_tabs(open_replay, watch):
     replay = open_replay(watch, size=(1280, 720), step=2, phase="post-copy")
     tabs = replay.page.get_by_role("tab")
