@@ -93,8 +93,22 @@ class CopyView:
     temporal_skipped: str = ""
 
     @property
+    def has_conv(self) -> bool:
+        """Whether the layer has a conv state at all; the same for the temporal one below."""
+        return bool(self.conv_bytes or self.conv_skipped)
+
+    @property
+    def has_temporal(self) -> bool:
+        return bool(self.temporal_bytes or self.temporal_skipped)
+
+    @property
+    def from_block(self) -> int | None:
+        """Where the state comes from, named by the conv state if there is one."""
+        return self.src_block if self.has_conv else self.temporal_block
+
+    @property
     def in_place(self) -> bool:
-        return self.src_block == self.dst_block
+        return self.has_conv and self.src_block == self.dst_block
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
@@ -640,7 +654,9 @@ class Frame:
         return statuses[token] if goes_on and open_query and current and not moved else "old"
 
     def state_length(self, layer: int) -> int:
-        spec = self.trace.spec_of[layer, "conv"]
+        spec = self.trace.spec_of.get((layer, "conv"))
+        if spec is None:
+            return 0  # a layer without a conv state
         return spec.shape[0 if self.trace.scenario.engine.layout == "SD" else 1]
 
     def _bars(self, request: str, group: int, layer: int, fold: int) -> tuple[BarView, ...]:
@@ -880,7 +896,7 @@ def prompt_length(trace: Trace, request: str) -> int:
 
 
 def group_of(trace: Trace, layer: int) -> int:
-    return trace.spec_of[layer, "temporal"].group
+    return next(spec.group for spec in trace.states if spec.layer == layer)
 
 
 def layers_of(trace: Trace, group: int) -> list[int]:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from mambaviz.trace import PhaseName, RequestStep, Role, RowTables, Step, Trace
 from mambaviz.viz.shapes import KIND_NAME
-from mambaviz.viz.views import CopyView, Frame, group_of
+from mambaviz.viz.views import CopyView, Frame, Label, group_of
 
 WordRole = Literal["", "running", "cached", "speculative", "move", "wrong", "strong"]
 
@@ -196,6 +196,9 @@ def _pre_copy(frame: Frame, request: str, layer: int) -> Told:
     headline = (
         f"{told} outgrows block {copy.src_block}, so its state moves on into block "
         f"{copy.dst_block}."
+        if copy.has_conv
+        else f"{told}’s state moves on from block {copy.temporal_block} into block "
+        f"{copy.dst_block}."
     )
     if copy.dst_col < copy.src_col:
         headline = f"{told} needs fewer columns now, so its state moves back."
@@ -227,29 +230,36 @@ _WORD_ROLE: dict[Role, WordRole] = {
 
 
 def _migrate_why(frame: Frame, copy: CopyView) -> list[Span | str]:
-    source = _block(frame, copy.src_block)
+    source = _block(frame, copy.from_block)
     skipped = _skipped(copy)
     if copy.bias == 0:
+        moved = [f"its {_count(copy.conv_rows, 'conv row')}"] if copy.has_conv else []
+        moved += ["its temporal state"] if copy.has_temporal else []
         return [
             "The wanted state is the one in ",
             source,
-            f" itself: its {_count(copy.conv_rows, 'conv row')} and its temporal state go to ",
+            f" itself: {' and '.join(moved)} go to ",
             _block(frame, copy.dst_block),
             f", column {copy.dst_col}.",
             *skipped,
         ]
-    return [
+    spans: list[Span | str] = [
         f"The step before accepted {copy.bias + 1} tokens, so the wanted state lies "
         f"{copy.bias + 1} − 1 = ",
         Span(str(copy.bias), "strong"),
-        " past the start of ",
-        source,
-        f": {_number(copy.bias)} {_plural(copy.bias, 'row')} on in its conv window, and "
-        f"{_number(copy.bias)} {_plural(copy.bias, 'column')} on for the temporal state, in ",
-        Span(f"scratch block {copy.temporal_block}", "speculative"),
-        ".",
-        *skipped,
     ]
+    if copy.has_conv:
+        rows = f"{_number(copy.bias)} {_plural(copy.bias, 'row')}"
+        spans += [" past the start of ", source, f": {rows} on in its conv window"]
+    else:
+        spans.append(" past the running column")
+    if copy.has_temporal:
+        columns = f"{_number(copy.bias)} {_plural(copy.bias, 'column')}"
+        spans.append(
+            f"{', and' if copy.has_conv else ':'} {columns} on for the temporal state, in "
+        )
+        spans.append(Span(f"scratch block {copy.temporal_block}", "speculative"))
+    return [*spans, ".", *skipped]
 
 
 def _skipped(copy: CopyView) -> list[Span | str]:
@@ -306,41 +316,44 @@ def _post_copy(frame: Frame, request: str, layer: int) -> Told:
 
 
 def _checkpoint_how(frame: Frame, request: str, copy: CopyView) -> list[Span | str]:
+    spans: list[Span | str] = []
+    if copy.in_place:
+        spans.append(f"source and target are both column {copy.src_col}: ")
+    if copy.has_conv:
+        spans += _conv_moves(copy)
+    if copy.has_temporal:
+        spans += ["; " if copy.has_conv else "", *_temporal_comes(copy)]
+    spans.append(".")
+    decision = frame.decision(request)
+    if copy.in_place and decision is not None and decision.accepted != decision.accepted_out:
+        spans.append(
+            f" With everything in place, the accepted count returns from {decision.accepted} "
+            f"to {decision.accepted_out}."
+        )
+    return [*spans, *_skipped(copy)]
+
+
+def _conv_moves(copy: CopyView) -> list[Span | str]:
     first, last = copy.bias, copy.bias + copy.conv_rows - 1
     source = Span(f"running block {copy.src_block}", "running")
-    column = f"column {copy.src_col} + {copy.bias} = {copy.temporal_col}"
-    if copy.bias == 0:
-        column = f"column {copy.temporal_col}"
-    scratch = Span(f"scratch block {copy.temporal_block}", "speculative")
-    if copy.temporal_block == copy.src_block:
-        scratch = Span(f"block {copy.temporal_block}", "running")
-    skipped = _skipped(copy)
+    slide = f" slide to rows 0–{copy.conv_rows - 1} of "
     if copy.in_place:
-        spans: list[Span | str] = [
-            f"source and target are both column {copy.src_col}: conv rows {first}–{last} of ",
-            source,
-            f" slide to rows 0–{copy.conv_rows - 1} of the same block; the temporal state comes "
-            f"from {column}, ",
-            scratch,
-            ".",
-        ]
-        decision = frame.decision(request)
-        if decision is not None and decision.accepted != decision.accepted_out:
-            spans.append(
-                f" With everything in place, the accepted count returns from {decision.accepted} "
-                f"to {decision.accepted_out}."
-            )
-        return [*spans, *skipped]
-    return [
-        f"conv rows {first}–{last} of ",
-        source,
-        f" slide to rows 0–{copy.conv_rows - 1} of ",
-        Span(f"block {copy.dst_block}", "cached"),
-        f"; the temporal state comes from {column}, ",
-        scratch,
-        ".",
-        *skipped,
-    ]
+        return [f"conv rows {first}–{last} of ", source, f"{slide}the same block"]
+    target = Span(f"block {copy.dst_block}", "cached")
+    return [f"conv rows {first}–{last} of ", source, slide, target]
+
+
+def _temporal_comes(copy: CopyView) -> list[Span | str]:
+    column = f"column {copy.temporal_col}"
+    if copy.bias:
+        column = f"column {copy.src_col} + {copy.bias} = {copy.temporal_col}"
+    scratch = Span(f"scratch block {copy.temporal_block}", "speculative")
+    if copy.temporal_block == copy.src_block or not (copy.has_conv or copy.bias):
+        scratch = Span(f"block {copy.temporal_block}", "running")
+    spans: list[Span | str] = [f"the temporal state comes from {column}, ", scratch]
+    if not copy.has_conv:
+        spans += [", and goes to ", Span(f"block {copy.dst_block}", "cached")]
+    return spans
 
 
 def _copying(frame: Frame, layer: int) -> dict[str, CopyView]:
@@ -366,7 +379,7 @@ def _others(copying: dict[str, CopyView], told: str) -> list[Span | str]:
         else:
             verb = "moves" if copy.kind == "migrate" else "is saved"
             spans.append(
-                f" {request}’s state {verb} from block {copy.src_block} to {copy.dst_block}, "
+                f" {request}’s state {verb} from block {copy.from_block} to {copy.dst_block}, "
                 f"bias {copy.bias}."
             )
     return spans
@@ -409,7 +422,7 @@ def _forward(frame: Frame, request: str, layer: int) -> Told:
     headline = f"The layers take in {_count(total, 'token')}."
     group = group_of(frame.trace, layer)
     written = [
-        (column, block, frame.label(layer, block).absorbed)
+        (column, block, frame.label(layer, block))
         for column, block in enumerate(frame.tables.rows[request].worker_row[group])
         if block
         and frame.changed(layer, block)
@@ -421,14 +434,22 @@ def _forward(frame: Frame, request: str, layer: int) -> Told:
         f" reads its state after {_count(start, 'token')}" if start else " starts from zero"
     )
     spans.append(f" and takes in {_positions(start, last)}: ")
-    for index, (column, block, absorbed) in enumerate(written):
+    for index, (column, block, label) in enumerate(written):
         role = frame.tables.rows[request].roles[group][column]
-        name = f"h({absorbed}) in block {block}"
+        name = f"{_state_name(label)} in block {block}"
         spans += ["" if index == 0 else ", ", Span(name, _WORD_ROLE.get(role, ""))]
     spans.append("." if written else "nothing is written.")
     if running.drafts and len(written) > 1:
         spans.append(" A draft’s state stays apart until it is known whether the draft is kept.")
     return headline, spans
+
+
+def _state_name(label: Label) -> str:
+    """``h(8)``, or in a layer without a temporal state the last token of its conv rows."""
+    if label.absorbed is not None:
+        return f"h({label.absorbed})"
+    last = max((row for row in label.rows if row is not None), default=None)
+    return "no state" if last is None else f"the rows up to t{last}"
 
 
 def _positions(first: int, last: int) -> str:
