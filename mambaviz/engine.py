@@ -318,13 +318,12 @@ class Engine:
     def _roles(
         self, group: int, block_list: list[int], worker_row: list[int], running: int | None
     ) -> list[Role]:
-        attention = group >= self.scenario.engine.num_mamba_groups
-        if attention:
-            running = len(worker_row) - 1
+        if group >= self.scenario.engine.num_mamba_groups:
+            # An attention group has no state that could lie elsewhere: in use, or registered.
+            registered = self.scheduler.manager.is_registered
+            return ["cached" if registered(block) else "running" for block in worker_row]
 
         def holds_boundary(block: int, column: int) -> bool:
-            if attention:
-                return self.scheduler.manager.is_registered(block)
             return self._holds_boundary(group, block, column)
 
         return row_roles(block_list, worker_row, running, holds_boundary)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from mambaviz.engine import run
 from mambaviz.pages.runs import recording_path, write_recording
-from mambaviz.scenario import PRESETS
+from mambaviz.scenario import PRESETS, UNSOUND_PRESETS
 
 
 def main(slugs: Sequence[str]) -> int:
@@ -21,7 +21,7 @@ def main(slugs: Sequence[str]) -> int:
             print(f"there is no preset {slug!r}; choose from {', '.join(PRESETS)}", file=sys.stderr)
             return 2
         trace = run(PRESETS[slug])
-        if trace.violations:
+        if trace.violations and slug not in UNSOUND_PRESETS:
             print(f"{slug}: {trace.violations[0].message}", file=sys.stderr)
             return 1
         write_recording(slug, trace)

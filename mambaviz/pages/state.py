@@ -51,6 +51,9 @@ OPENINGS: Mapping[str, tuple[int, PhaseName]] = {
     "a-long-prompt-in-chunks": (1, "post-copy"),
     "a-shared-prefix": (3, "pre-copy"),
     "back-one-column": (2, "pre-copy"),
+    "padded-first-token": (2, "forward"),
+    "drafts-wider-than-the-block": (1, "commit"),
+    "draft-filled-blocks": (1, "commit"),
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from mambaviz import engine
 from mambaviz.faults import FAULTS
-from mambaviz.scenario import DEFAULT_PRESET, PRESETS
+from mambaviz.scenario import DEFAULT_PRESET, PRESETS, UNSOUND_PRESETS
 from tests.engine.runs import preset_run, with_faults
 
 # The invariants that must notice it, on the default preset.
@@ -28,7 +28,7 @@ def test_a_fault_turns_an_invariant_red(fault: str) -> None:
     assert NOTICED[fault] <= {violation.invariant for violation in trace.violations}
 
 
-@pytest.mark.parametrize("name", sorted(PRESETS))
+@pytest.mark.parametrize("name", sorted(PRESETS.keys() - UNSOUND_PRESETS))
 def test_without_faults_no_preset_breaks_one(name: str) -> None:
     assert preset_run(name).violations == []
 

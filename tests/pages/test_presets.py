@@ -11,7 +11,7 @@ import pytest
 from mambaviz.engine import run
 from mambaviz.pages.runs import recorded
 from mambaviz.pages.state import OPENINGS
-from mambaviz.scenario import DEFAULT_PRESET, PRESETS
+from mambaviz.scenario import DEFAULT_PRESET, PRESETS, UNSOUND_PRESETS
 from mambaviz.trace import BlockChange, Decision, Step, Trace
 
 
@@ -41,11 +41,11 @@ def decisions(step: Step) -> dict[str, Decision]:
 
 
 @pytest.mark.parametrize("slug", sorted(PRESETS))
-def test_a_preset_is_small_told_in_a_line_and_breaks_nothing(slug: str) -> None:
+def test_a_preset_is_small_told_in_a_line_and_breaks_what_it_says(slug: str) -> None:
     preset, trace = PRESETS[slug], trace_of(slug)
     assert 1 <= preset.story.count(".") <= 2
     assert len(preset.story) <= 170
-    assert trace.violations == []
+    assert bool(trace.violations) == (slug in UNSOUND_PRESETS)
     assert 3 <= len(trace.steps) <= 7
     assert len(preset.requests) <= 2
     columns = [
@@ -162,6 +162,21 @@ def test_back_one_column_copies_to_the_left() -> None:
     columns = [trace.tables_after(step, "allocate").rows["A"].state_col for step in range(3)]
     assert columns == [0, 1, 0]
     assert (2, "A", "migrate", 0, (2, 2, 1)) in copies("back-one-column")
+
+
+def test_unsound_rules_break_the_invariant_they_are_kept_for() -> None:
+    broken = {
+        slug: {violation.invariant for violation in trace_of(slug).violations}
+        for slug in UNSOUND_PRESETS
+    }
+    assert broken == {
+        "padded-first-token": {"I2", "I3"},
+        "drafts-wider-than-the-block": {"I1"},
+        "draft-filled-blocks": {"I1"},
+    }
+    padded = trace_of("padded-first-token").steps[1].requests["B"]
+    assert padded.padded_tail
+    assert (padded.num_computed, padded.num_scheduled, padded.row_class) == (0, 3, "prefill")
 
 
 # --------------------------------------------------------------------------------------
