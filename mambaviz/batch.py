@@ -128,13 +128,6 @@ class Batch(_Data):
     def padding_rows(self) -> int:
         return max(0, self.pad_to - len(self.rows))
 
-    @property
-    def captured_rows(self) -> int:
-        """Rows of the largest captured graph (section 4.9)."""
-        if self.max_capture_size is None:
-            return self.max_num_seqs
-        return min(self.max_num_seqs, self.max_capture_size)
-
     def running_column(self, row: BatchRow) -> int:
         """Column of the block a row works in (section 4.3); 0 in none mode."""
         return max(0, (row.seq_len - 1) // self.effective_block_size)
@@ -146,19 +139,9 @@ class Batch(_Data):
         start = self.running_column(row)
         return range(start, start + 1 + self.num_spec)
 
-    def columns_needed(self, row: BatchRow) -> int:
-        """Length a row of the table has by section 2."""
-        if self.mode == "none":
-            return 1 + self.num_spec
-        return max(1, -(-row.seq_len // self.block_size)) + self.num_spec
-
     def decide(self) -> tuple[RowDecision, ...]:
         """Class, rule and reason of every row, padding rows not included (section 4.2)."""
         return decide(_facts(self.rows), self.decode_threshold)
-
-    def with_fresh_blocks(self) -> Batch:
-        """The same batch with rows as long as section 2 makes them and ids counted from 1."""
-        return build(fresh_blocks(self.model_dump()))
 
     def build(self) -> BatchRecord:
         """Give the batch to the real builder and record everything it said. Imports torch."""

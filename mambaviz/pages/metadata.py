@@ -11,13 +11,12 @@ import streamlit as st
 
 from mambaviz.batch import BATCHES, Batch, BatchError, from_trace_step, parse
 from mambaviz.batch_record import BatchRecord, recorded
-from mambaviz.pages import batch_editor, shell, state
+from mambaviz.pages import batch_editor, shell, state, watch
 from mambaviz.pages.assets import METADATA_STYLE
 from mambaviz.pages.batch_component import pictures
 from mambaviz.pages.runs import Run
 from mambaviz.pages.runs import recorded as recorded_run
 from mambaviz.pages.state import PageState
-from mambaviz.pages.watch import run_store
 from mambaviz.viz.batch import fields, view
 
 OWN = "own"  # the entry of the preset list for a batch that is none
@@ -204,7 +203,7 @@ def _foot(shown: PageState, record: BatchRecord) -> None:
 
 def _watched(shown: PageState) -> tuple[Run | None, int]:
     """The run on the Watch page and the step it stands at."""
-    job = run_store().find(shown.scenario, shown.backend)
+    job = watch.run_store().find(shown.scenario, shown.backend)
     run = job.run if job else None
     if run is None and shown.preset_shown:
         run = recorded_run(shown.preset_shown)
