@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 
 import kernels
-from benchmarks import copies
+from benchmarks import copies, engine_cost, metadata_build
 
 RESULTS = Path(__file__).resolve().parent / "results"
-MEASUREMENTS = {"copies": copies}
+MEASUREMENTS = {"copies": copies, "engine_cost": engine_cost}
 
 
 def conditions() -> str:
@@ -38,6 +38,7 @@ def main() -> None:
         text = f"# {title}\n\n{conditions()}\n\n{measurement.table()}\n"
         (RESULTS / f"{name}-{kernels.BACKEND}.md").write_text(text, encoding="utf-8")
         print(text)
+    metadata_build.main()  # writes a page of its own
 
 
 if __name__ == "__main__":
