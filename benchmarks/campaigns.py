@@ -189,14 +189,18 @@ CAMPAIGNS: dict[str, Campaign] = {
 # ------------------------------------------------------------------------------------ running
 
 
-def record_path(name: str) -> Path:
-    """Findings count as long as the code that makes a trace is the same."""
+def sources() -> str:
+    """A short hash over the code that makes a trace: findings count while it is the same."""
     digest = hashlib.sha256()
     for folder in ("kernels", "mambaviz", "benchmarks/campaigns.py"):
         for path in sorted([ROOT / folder, *(ROOT / folder).rglob("*.py")]):
             if path.is_file() and not {"viz", "pages"} & set(path.parts):
                 digest.update(path.read_bytes())
-    return RECORDS / f"{name}.{digest.hexdigest()[:16]}.jsonl"
+    return digest.hexdigest()[:12]
+
+
+def record_path(name: str, code: str) -> Path:
+    return RECORDS / f"{name}.{code}.jsonl"
 
 
 def read_findings(path: Path) -> list[Finding]:
@@ -217,9 +221,9 @@ def _run_chunk(name: str, seeds: list[int]) -> list[Finding]:
     return [CAMPAIGNS[name].check(seed) for seed in seeds]
 
 
-def run_campaign(name: str, workers: int) -> list[Finding]:
+def run_campaign(name: str, code: str, workers: int) -> list[Finding]:
     """All findings of a campaign, running only the seeds that have none yet."""
-    path = record_path(name)
+    path = record_path(name, code)
     path.parent.mkdir(parents=True, exist_ok=True)
     findings = read_findings(path)
     done = {finding.seed for finding in findings}
@@ -255,7 +259,7 @@ def table_row(name: str, findings: list[Finding]) -> str:
     )
 
 
-def write_table(results: dict[str, list[Finding]]) -> None:
+def write_table(results: dict[str, list[Finding]], code: str) -> None:
     import platform
 
     import torch
@@ -265,7 +269,7 @@ def write_table(results: dict[str, list[Finding]]) -> None:
     lines = [
         "# Random runs of the whole engine",
         "",
-        f"Fixed seeds from 0; back end of the process `{kernels.BACKEND}`; Python "
+        f"Fixed seeds from 0; code `{code}` (hash of the sources left of the pictures); back end of the process `{kernels.BACKEND}`; Python "
         f"{platform.python_version()}, torch {torch.__version__}. *bad*: scenarios with an "
         "unexplained violation, a moved byte that no copy explains, or a difference. *explained*: "
         "scenarios whose violations come from the padded one-token prompt (docs/spec/README.md). "
@@ -287,11 +291,12 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := [name for name in options.names if name not in CAMPAIGNS]:
         parser.error(f"no campaign {unknown[0]!r}; choose from {', '.join(CAMPAIGNS)}")
+    code = sources()
     if not options.table:
         for name in options.names or CAMPAIGNS:
-            run_campaign(name, options.workers)
-    results = {name: read_findings(record_path(name)) for name in CAMPAIGNS}
-    write_table({name: findings for name, findings in results.items() if findings})
+            run_campaign(name, code, options.workers)
+    results = {name: read_findings(record_path(name, code)) for name in CAMPAIGNS}
+    write_table({name: findings for name, findings in results.items() if findings}, code)
     bad = [f for findings in results.values() for f in findings if f.problem]
     for finding in bad[:10]:
         print(f"seed {finding.seed}: {finding.problem}")
