@@ -245,7 +245,13 @@ def _buttons(scenario: Scenario | None) -> None:
         on_click="ignore",
     )
     with st.popover("Open JSON"):
-        st.file_uploader("A scenario file", type="json", key=_key("upload"), on_change=_take_upload)
+        st.file_uploader(
+            "A scenario file",
+            type="json",
+            max_upload_size=1,  # MB
+            key=_key("upload"),
+            on_change=_take_upload,
+        )
 
 
 def _take_upload() -> None:

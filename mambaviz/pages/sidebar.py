@@ -150,6 +150,7 @@ def _scenario_buttons(view: PageState) -> None:
         st.file_uploader(
             "A scenario file",
             type="json",
+            max_upload_size=1,  # MB; a scenario has a few hundred bytes
             key=f"open {st.session_state.get('opened', 0)}",
             on_change=_open_json,
         )
@@ -201,6 +202,7 @@ def _export(run: Run | None) -> None:
     with st.popover("Export", width="stretch", disabled=run is None):
         if run is None:
             return
+        held = state.session()  # the file is made later, outside this session's script
         name = f"run-{run.trace.scenario_hash[:7]}"
         st.download_button(
             "Run as JSON",
@@ -212,7 +214,7 @@ def _export(run: Run | None) -> None:
         )
         st.download_button(
             "Replay as one HTML file",
-            lambda: _replay(run),
+            lambda: _replay(run, held.state),
             file_name=f"{name}.html",
             mime="text/html",
             on_click="ignore",
@@ -220,9 +222,8 @@ def _export(run: Run | None) -> None:
         )
 
 
-def _replay(run: Run) -> str:
-    """The run as a page of its own, opened where the stage now stands."""
-    view = state.current()
+def _replay(run: Run, view: PageState) -> str:
+    """The run as a page of its own, opened where the stage stands."""
     return replay_html(
         run.trace, step=view.step, phase=view.phase, request=view.request, layer=view.layer
     )

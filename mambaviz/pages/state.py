@@ -12,6 +12,7 @@ import binascii
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self, get_args
 
 import streamlit as st
@@ -294,10 +295,22 @@ OF_A_RUN = ("run", "preset", "step", "phase", "request", "layer")
 # This browser session
 # --------------------------------------------------------------------------------------
 
-_STATE = "page_state"
-_WRITTEN = "links_written"  # list of (link, when), newest last
-_NOTICE = "notice"
-_PAGE = "page_shown"
+_KEY = "session"
+
+
+@dataclass
+class Session:
+    """What one browser session holds between two runs of a page."""
+
+    state: PageState = field(default_factory=PageState)
+    page: str = ""  # the page shown last
+    notice: str = ""
+    links: list[tuple[dict[str, str], float]] = field(default_factory=list)  # written, newest last
+
+
+def session() -> Session:
+    """This session's own. A callback without access to Streamlit's session can hold on to it."""
+    return st.session_state.setdefault(_KEY, Session())
 
 
 def current() -> PageState:
@@ -306,13 +319,11 @@ def current() -> PageState:
     A browser can report an address that we have replaced in the meantime (it sends the one it
     has with every click); such an echo of a moment ago is no wish of the user's.
     """
-    asked = st.query_params.to_dict()
-    written = st.session_state.get(_WRITTEN, [])
-    if written and asked == written[-1][0]:
-        return st.session_state[_STATE]
-    now = time.monotonic()
-    if any(asked == link and now - when < ECHO_SECONDS for link, when in written[:-1]):
-        return st.session_state[_STATE]
+    asked, links, now = st.query_params.to_dict(), session().links, time.monotonic()
+    if links and asked == links[-1][0]:
+        return session().state
+    if any(asked == link and now - when < ECHO_SECONDS for link, when in links[:-1]):
+        return session().state
     state, problem = from_link(asked)
     say(problem)
     _keep(state)
@@ -324,14 +335,10 @@ def enter(page: str) -> None:
 
     The navigation drops the query part of the address; it is written anew.
     """
-    before, st.session_state[_PAGE] = st.session_state.get(_PAGE), page
-    kept = st.session_state.get(_STATE)
-    if (
-        before != page
-        and kept is not None
-        and not READERS.keys() & st.query_params.to_dict().keys()
-    ):
-        _keep(kept)
+    before, session().page = session().page, page
+    ours = READERS.keys() & st.query_params.to_dict().keys()
+    if before != page and session().links and not ours:
+        _keep(session().state)
 
 
 def update(**changes: Any) -> PageState:
@@ -359,21 +366,20 @@ def show_batch(batch: Batch) -> PageState:
 
 def say(sentence: str) -> None:
     """Have a sentence shown above the page until another scenario is chosen."""
-    st.session_state[_NOTICE] = sentence
+    session().notice = sentence
 
 
 def notice() -> str:
     """The sentence to show: what was wrong with a link or a file; empty if nothing was."""
-    return st.session_state.get(_NOTICE, "")
+    return session().notice
 
 
 def _keep(state: PageState) -> None:
-    st.session_state[_STATE] = state
+    session().state = state
     link = _foreign_params() | to_link(state)
     if st.query_params.to_dict() != link:
         st.query_params.from_dict(link)
-    written = st.session_state.get(_WRITTEN, [])
-    st.session_state[_WRITTEN] = [*written, (link, time.monotonic())][-16:]
+    session().links = [*session().links, (link, time.monotonic())][-16:]
 
 
 def _foreign_params() -> dict[str, str]:

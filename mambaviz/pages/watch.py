@@ -147,7 +147,7 @@ def _stopped(screen: Screen) -> None:
 
 def _session() -> str:
     """A name for this browser session, which the run store counts by."""
-    return st.session_state.setdefault("session", uuid.uuid4().hex)
+    return st.session_state.setdefault("run_store_name", uuid.uuid4().hex)
 
 
 def _wish(view: PageState) -> tuple[str, str]:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
 
-from mambaviz.scenario import DEFAULT_PRESET, PRESETS
+from mambaviz.scenario import DEFAULT_PRESET, PRESETS, load
+from mambaviz.trace import Trace
 
 ARTIFACTS = Path(__file__).resolve().parents[2] / ".artifacts"
 LAPTOP, PROJECTOR = (1440, 900), (1280, 720)
@@ -61,6 +62,14 @@ class Watch:
     def at(self, pattern: str) -> None:
         """Wait until the address says where the stage stands."""
         expect(self.page).to_have_url(re.compile(pattern))
+
+    def download(self, button: Locator, folder: Path) -> Path:
+        """Click and keep the file that comes."""
+        with self.page.expect_download() as coming:
+            button.click()
+        path = folder / coming.value.suggested_filename
+        coming.value.save_as(path)
+        return path
 
     def shoot(self, name: str) -> None:
         ARTIFACTS.mkdir(exist_ok=True)
@@ -141,6 +150,26 @@ def test_a_broken_file_gets_a_sentence_and_changes_nothing(watch: Watch, tmp_pat
     )
     expect(watch.headline).to_have_text(headline)
     watch.at(r"\?step=1&phase=forward$")
+
+
+def test_what_goes_out_comes_in_again(watch: Watch, tmp_path: Path) -> None:
+    watch.open("?preset=crossing-a-boundary")
+    expect(watch.foot).to_contain_text("live")  # else its arrival can cross a click
+    headline = watch.headline.inner_text()
+    scenario = watch.download(watch.sidebar.get_by_role("button", name="Save JSON"), tmp_path)
+    assert load(scenario) == PRESETS["crossing-a-boundary"]
+    watch.sidebar.get_by_text("Export").click()
+    run = watch.download(watch.page.get_by_role("button", name="Run as JSON"), tmp_path)
+    assert Trace.from_json(run.read_text()).scenario == PRESETS["crossing-a-boundary"]
+    replay = watch.download(watch.page.get_by_role("button", name="Replay as one"), tmp_path)
+    watch.page.keyboard.press("Escape")
+    watch.open()
+    watch.sidebar.get_by_text("Open JSON").click()
+    watch.page.locator('input[type="file"]').set_input_files(scenario)
+    watch.at(r"\?preset=crossing-a-boundary$")
+    expect(watch.headline).to_have_text(headline)
+    watch.page.goto(replay.as_uri())
+    expect(watch.headline).to_have_text(headline)
 
 
 def test_a_damaged_link_is_said_and_the_default_is_shown(watch: Watch) -> None:

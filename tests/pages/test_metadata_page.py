@@ -187,7 +187,7 @@ def test_the_view_goes_along_from_page_to_page(app: AppTest) -> None:
     app.query_params.update({"preset": "crossing-a-boundary", "step": "3"})
     app.run()
     app.query_params.clear()  # the navigation drops it
-    app.session_state["page_shown"] = "Watch"
+    app.session_state["session"].page = "Watch"
     app.run()
     assert address(app).items() >= {"preset": "crossing-a-boundary", "step": "3"}.items()
 

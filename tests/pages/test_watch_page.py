@@ -114,9 +114,8 @@ def test_an_echo_of_the_old_address_changes_nothing(app: AppTest) -> None:
     app.query_params.clear()
     app.run()
     assert app.selectbox(key="preset").value == "plain-decode"
-    app.session_state["links_written"] = [
-        (link, when - state.ECHO_SECONDS) for link, when in app.session_state["links_written"]
-    ]
+    session = app.session_state["session"]
+    session.links = [(link, when - state.ECHO_SECONDS) for link, when in session.links]
     app.query_params.clear()
     app.run()
     assert app.selectbox(key="preset").value == DEFAULT_PRESET, "but later it is a wish"
