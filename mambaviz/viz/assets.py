@@ -15,7 +15,8 @@ def _read(name: str) -> str:
 
 
 # One module in the end: Streamlit takes a component's script as one text.
-SCRIPTS = ("timeline.js", "picture.js", "panels.js", "stage.js")
+SHARED_SCRIPTS = ("browser.js", "timeline.js", "picture.js", "panels.js")
+SCRIPTS = (*SHARED_SCRIPTS, "stage.js")
 
 STAGE_HTML = _read("stage.html")
 
@@ -36,3 +37,32 @@ def stage_css() -> str:
 def stage_js() -> str:
     """The component's script, an ES module with the component as its default export."""
     return "\n".join(_read(name) for name in SCRIPTS)
+
+
+# --------------------------------------------------------------------------------------
+# Runs side by side
+# --------------------------------------------------------------------------------------
+
+_COMPARE_DIR = Path(__file__).parent / "compare"
+
+
+def _read_compare(name: str) -> str:
+    return (_COMPARE_DIR / name).read_text(encoding="utf-8")
+
+
+COMPARE_HTML = _read_compare("compare.html")
+
+
+@cache
+def compare_css() -> str:
+    """Style of the runs side by side: the stage's tokens and shapes, and what is its own."""
+    return "\n".join(
+        (theme.css(".stage"), marks_css(), _read("stage.css"), _read_compare("compare.css"))
+    )
+
+
+@cache
+def compare_js() -> str:
+    """Its script, an ES module with the component as its default export."""
+    shared = [_read(name) for name in SHARED_SCRIPTS]
+    return "\n".join((*shared, _read_compare("compare.js")))
