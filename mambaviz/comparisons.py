@@ -133,6 +133,10 @@ def compare_ways(scenario: Scenario, variation: Variation, ways: Sequence[str]) 
     )
 
 
+def modes_differ(scenarios: Sequence[Scenario]) -> bool:
+    return len({scenario.engine.mode for scenario in scenarios}) > 1
+
+
 def run_labels(scenarios: Sequence[Scenario]) -> tuple[RunLabel, ...]:
     """Each run named by the one thing that tells all of them apart, else by its scenario's name.
 

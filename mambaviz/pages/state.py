@@ -7,10 +7,7 @@ it before they are drawn and change it in their callbacks, so nothing else holds
 
 from __future__ import annotations
 
-import base64
-import binascii
 import time
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self, get_args
@@ -20,6 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mambaviz import batch as batches
 from mambaviz.batch import BATCHES, DEFAULT_BATCH, Batch, BatchError
+from mambaviz.pages import compare_state
+from mambaviz.pages.compare_state import CompareView
+from mambaviz.pages.packing import pack, unpacked
 from mambaviz.scenario import DEFAULT_PRESET, PRESETS, Scenario, ScenarioError, parse
 from mambaviz.trace import PHASES, PhaseName
 
@@ -30,9 +30,6 @@ ThemeName = Literal["light", "dark"]
 
 Part = Literal["sidebar", "transport", "panels", "legend", "tabs"]
 PARTS: tuple[Part, ...] = get_args(Part)  # what a link may hide, in the order a link names them
-
-# A link is text from a stranger: a few bytes of zlib can unpack to gigabytes.
-LONGEST_SCENARIO = 200_000  # characters of JSON
 
 # Reports of a browser that answers to an address it has not taken over yet arrive within this.
 ECHO_SECONDS = 2.0
@@ -61,7 +58,8 @@ OPENINGS: Mapping[str, tuple[int, PhaseName]] = {
 class PageState(BaseModel):
     """One view of one run. ``custom`` is None for a preset; ``request`` None means the first.
 
-    The Metadata page shows ``own_batch``, or the preset ``batch`` where that is None.
+    The Metadata page shows ``own_batch``, or the preset ``batch`` where that is None; the Compare
+    page shows ``compare``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -77,6 +75,7 @@ class PageState(BaseModel):
     hide: tuple[Part, ...] = ()
     batch: str = DEFAULT_BATCH
     own_batch: Batch | None = None
+    compare: CompareView = CompareView()
 
     @model_validator(mode="after")
     def _known_preset(self) -> Self:
@@ -154,7 +153,7 @@ def to_link(state: PageState) -> dict[str, str]:
         link["rows"] = pack(state.own_batch)
     elif state.batch != DEFAULT_BATCH:
         link["batch"] = state.batch
-    return link
+    return link | compare_state.to_link(state.compare)
 
 
 def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
@@ -177,19 +176,17 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
         values["custom"] = values.pop("run")
     if "rows" in values:
         values["own_batch"] = values.pop("rows")
+    compared = {name: values.pop(name) for name in compare_state.READERS if name in values}
+    if problems.keys() & {"runs", "compare"}:
+        compared = {}  # the place belongs to the runs that could not be read
+    values["compare"] = compare_state.from_values(compared)
     return opened(**values), next(iter(problems.values()), "")
-
-
-def pack(data: Scenario | Batch) -> str:
-    """A scenario or batch as compact text for an address: what is no default, compressed."""
-    text = data.model_dump_json(exclude_defaults=True)
-    return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
 
 
 def unpack(packed: str) -> Scenario:
     """Inverse of `pack`. Raises ValueError with a sentence."""
     shown = f"so the preset “{PRESETS[DEFAULT_PRESET].name}” is shown."
-    text = _unpacked(packed, "The scenario in this link", shown)
+    text = unpacked(packed, "The scenario in this link", shown)
     try:
         return parse(text)
     except ScenarioError as error:
@@ -199,25 +196,11 @@ def unpack(packed: str) -> Scenario:
 def unpack_batch(packed: str) -> Batch:
     """Inverse of `pack` for a batch. Raises ValueError with a sentence."""
     shown = f"so “{BATCHES[DEFAULT_BATCH].name}” is shown."
-    text = _unpacked(packed, "The batch in this link", shown)
+    text = unpacked(packed, "The batch in this link", shown)
     try:
         return batches.parse(text)
     except BatchError as error:
         raise ValueError(f"The batch in this link cannot be ({error}), {shown}") from None
-
-
-def _unpacked(packed: str, what: str, shown: str) -> str:
-    decompressor = zlib.decompressobj()
-    try:
-        raw = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
-        text = decompressor.decompress(raw, LONGEST_SCENARIO).decode()
-    except (binascii.Error, zlib.error, UnicodeError, ValueError):
-        raise ValueError(f"{what} is damaged, {shown}") from None
-    if decompressor.unconsumed_tail:
-        raise ValueError(f"{what} is far too long, {shown}")
-    if not decompressor.eof:
-        raise ValueError(f"{what} is damaged: its end is missing, {shown}")
-    return text
 
 
 def _read_preset(text: str) -> str:
@@ -285,6 +268,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "hide": _read_hidden,
     "rows": unpack_batch,
     "batch": _read_batch,
+    **compare_state.READERS,
 }
 
 # What belongs to the run that a link names, and goes with it if it cannot be read.

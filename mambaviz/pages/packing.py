@@ -1,0 +1,34 @@
+"""Data as compact text for an address, and back."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+
+from pydantic import BaseModel
+
+# A link is text from a stranger: a few bytes of zlib can unpack to gigabytes.
+LONGEST = 200_000  # characters of JSON
+
+
+def pack(data: BaseModel) -> str:
+    """A scenario or batch as compact text for an address: what is no default, compressed."""
+    text = data.model_dump_json(exclude_defaults=True)
+    return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
+
+
+def unpacked(packed: str, what: str, shown: str) -> str:
+    """The JSON in a packed text. Raises ValueError with a sentence: ``what`` is wrong with it,
+    and what is ``shown`` instead."""
+    decompressor = zlib.decompressobj()
+    try:
+        raw = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
+        text = decompressor.decompress(raw, LONGEST).decode()
+    except (binascii.Error, zlib.error, UnicodeError, ValueError):
+        raise ValueError(f"{what} is damaged, {shown}") from None
+    if decompressor.unconsumed_tail:
+        raise ValueError(f"{what} is far too long, {shown}")
+    if not decompressor.eof:
+        raise ValueError(f"{what} is damaged: its end is missing, {shown}")
+    return text
