@@ -177,12 +177,12 @@ def check_backends(seed: int) -> Finding:
 
 
 CAMPAIGNS: dict[str, Campaign] = {
-    "align": Campaign(check_align, 1_000, "align mode, V1, SD; plain"),
+    "align": Campaign(check_align, 1_000, "align mode, V1, SD"),
     "whole": Campaign(
         check_whole, 10_000, "every mode, runner, layout, dtype, group, event; plain"
     ),
-    "runners": Campaign(check_runners, 2_000, "V1 against V2: same bytes after every step; plain"),
-    "backends": Campaign(check_backends, 200, "interpreter (or GPU) against plain"),
+    "runners": Campaign(check_runners, 2_000, "V1 against V2: the same bytes after every step"),
+    "backends": Campaign(check_backends, 200, "the kernels against the plain twins"),
 }
 
 
@@ -199,8 +199,15 @@ def sources() -> str:
     return digest.hexdigest()[:12]
 
 
-def record_path(name: str, code: str) -> Path:
-    return RECORDS / f"{name}.{code}.jsonl"
+def record_path(name: str, backend: str, code: str) -> Path:
+    return RECORDS / f"{name}-{backend}.{code}.jsonl"
+
+
+def backend_of(name: str) -> str:
+    """The back end a campaign runs on in this process."""
+    import kernels
+
+    return kernels.BACKEND if name == "backends" else "reference"
 
 
 def read_findings(path: Path) -> list[Finding]:
@@ -223,7 +230,7 @@ def _run_chunk(name: str, seeds: list[int]) -> list[Finding]:
 
 def run_campaign(name: str, code: str, workers: int) -> list[Finding]:
     """All findings of a campaign, running only the seeds that have none yet."""
-    path = record_path(name, code)
+    path = record_path(name, backend_of(name), code)
     path.parent.mkdir(parents=True, exist_ok=True)
     findings = read_findings(path)
     done = {finding.seed for finding in findings}
@@ -248,36 +255,31 @@ def run_campaign(name: str, code: str, workers: int) -> list[Finding]:
     return findings
 
 
-def table_row(name: str, findings: list[Finding]) -> str:
+def table_row(name: str, backend: str, findings: list[Finding]) -> str:
     bad = [finding for finding in findings if finding.problem]
     worst = max((finding.worst for finding in findings), default=0.0)
     return (
-        f"| {name} | {CAMPAIGNS[name].words} | {len(findings)} | "
+        f"| {name} | {CAMPAIGNS[name].words} | {backend} | {len(findings)} | "
         f"{sum(finding.steps for finding in findings)} | {len(bad)} | "
         f"{sum(bool(finding.explained) for finding in findings)} | "
         f"{f'{worst:.2g}' if worst else '–'} |"
     )
 
 
-def write_table(results: dict[str, list[Finding]], code: str) -> None:
-    import platform
-
-    import torch
-
-    import kernels
-
+def write_table(results: dict[tuple[str, str], list[Finding]], code: str) -> None:
+    """``results`` by campaign and back end."""
     lines = [
         "# Random runs of the whole engine",
         "",
-        f"Fixed seeds from 0; code `{code}` (hash of the sources left of the pictures); back end of the process `{kernels.BACKEND}`; Python "
-        f"{platform.python_version()}, torch {torch.__version__}. *bad*: scenarios with an "
-        "unexplained violation, a moved byte that no copy explains, or a difference. *explained*: "
-        "scenarios whose violations come from the padded one-token prompt (docs/spec/README.md). "
-        "*worst*: largest difference between back ends, relative to the largest value.",
+        f"Fixed seeds from 0; code `{code}` (hash of the sources left of the pictures). *bad*: "
+        "scenarios with an unexplained violation, a moved byte that no copy explains, or a "
+        "difference. *explained*: scenarios whose violations come from the padded one-token "
+        "prompt (docs/spec/README.md). *worst*: largest difference between back ends, relative "
+        "to the largest value of the tensor.",
         "",
-        "| campaign | what | scenarios | steps | bad | explained | worst |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-        *(table_row(name, findings) for name, findings in results.items()),
+        "| campaign | what | back end | scenarios | steps | bad | explained | worst |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        *(table_row(*place, findings) for place, findings in results.items()),
     ]
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -295,8 +297,12 @@ def main() -> int:
     if not options.table:
         for name in options.names or CAMPAIGNS:
             run_campaign(name, code, options.workers)
-    results = {name: read_findings(record_path(name, code)) for name in CAMPAIGNS}
-    write_table({name: findings for name, findings in results.items() if findings}, code)
+    results = {
+        (name, backend): read_findings(record_path(name, backend, code))
+        for name in CAMPAIGNS
+        for backend in ("reference", "interpreter", "cuda")
+    }
+    write_table({place: findings for place, findings in results.items() if findings}, code)
     bad = [f for findings in results.values() for f in findings if f.problem]
     for finding in bad[:10]:
         print(f"seed {finding.seed}: {finding.problem}")
