@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from mambaviz.pages import metadata, state, watch
+from mambaviz.pages import compare, metadata, state, watch
 from mambaviz.pages.assets import LOGO
 
 st.set_page_config(
@@ -12,6 +12,7 @@ page = st.navigation(
     [
         st.Page(watch.page, title="Watch", default=True),
         st.Page(metadata.page, title="Metadata", url_path="metadata"),
+        st.Page(compare.page, title="Compare", url_path="compare"),
     ],
     position="top",
 )

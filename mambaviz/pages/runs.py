@@ -62,24 +62,41 @@ class Run:
 # --------------------------------------------------------------------------------------
 
 
-def recording_path(slug: str) -> Path:
-    return RECORDED_DIR / f"{slug}.json.gz"
+def recording_path(name: str) -> Path:
+    return RECORDED_DIR / f"{name}.json.gz"
 
 
-def write_recording(slug: str, trace: Trace) -> None:
-    """Write a preset's run so that the same trace always gives the same file."""
-    RECORDED_DIR.mkdir(exist_ok=True)
-    recording_path(slug).write_bytes(gzip.compress(trace.to_json().encode(), 9, mtime=0))
+def recording_name(scenario: Scenario) -> str:
+    """Under which name a run is recorded: a preset's slug, or what decides the run."""
+    wanted = scenario.content_hash
+    slugs = (slug for slug, preset in PRESETS.items() if preset.content_hash == wanted)
+    return next(slugs, f"compared/{wanted[:12]}")
 
 
-@lru_cache(maxsize=32)
+def write_recording(name: str, trace: Trace) -> None:
+    """Write a run so that the same trace always gives the same file."""
+    path = recording_path(name)
+    path.parent.mkdir(exist_ok=True, parents=True)
+    path.write_bytes(gzip.compress(trace.to_json().encode(), 9, mtime=0))
+
+
 def recorded(slug: str) -> Run | None:
     """The committed run of a preset; None if there is none for the preset as it now is."""
-    path = recording_path(slug)
+    return read_recording(slug, PRESETS[slug].content_hash)
+
+
+def recorded_run(scenario: Scenario) -> Run | None:
+    """The committed run of a scenario; None if there is none."""
+    return read_recording(recording_name(scenario), scenario.content_hash)
+
+
+@lru_cache(maxsize=64)
+def read_recording(name: str, content_hash: str) -> Run | None:
+    path = recording_path(name)
     if not path.exists():
         return None
     trace = Trace.from_json(gzip.decompress(path.read_bytes()).decode())
-    return Run(trace, recorded=True) if trace.scenario_hash == PRESETS[slug].content_hash else None
+    return Run(trace, recorded=True) if trace.scenario_hash == content_hash else None
 
 
 # --------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def place(view: PageState, run: Run | None) -> None:
             st.html(f"<h4>Requests</h4>{requests_table(view.scenario)}")
             _scenario_buttons(view)
         with st.container(key="side-foot"):
-            _backend(view)
+            backend(view)
             left, right = st.columns(2, gap="xsmall")
             with left:
                 shell.copy_link()
@@ -182,7 +182,7 @@ def _open_json() -> None:
 # --------------------------------------------------------------------------------------
 
 
-def _backend(view: PageState) -> None:
+def backend(view: PageState) -> None:
     st.session_state["backend"] = view.backend
     st.selectbox(
         "Back end",

@@ -60,7 +60,7 @@ def choose(view: PageState) -> Screen:
     A live run is started here only where nothing else of the scenario can be shown; else the
     page is drawn first (`_follow` starts it), because importing torch takes all hands.
     """
-    store, session = run_store(), _session()
+    store, session = run_store(), session_name()
     job = store.find(view.scenario, view.backend)
     run = job.run if job else None
     if run is None and view.preset_shown:
@@ -108,7 +108,7 @@ def _follow(screen: Screen) -> None:
     st.session_state["followed"] = st.session_state["page_runs"]
     if screen.job is None and first_draw:
         return
-    store, session = run_store(), _session()
+    store, session = run_store(), session_name()
     job = store.request(screen.view.scenario, screen.view.backend, session)
     if job.status != "running":
         st.rerun()
@@ -145,7 +145,7 @@ def _stopped(screen: Screen) -> None:
             st.rerun()
 
 
-def _session() -> str:
+def session_name() -> str:
     """A name for this browser session, which the run store counts by."""
     return st.session_state.setdefault("run_store_name", uuid.uuid4().hex)
 

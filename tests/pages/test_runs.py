@@ -8,7 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from mambaviz.pages.runs import Job, RunStore, recorded, recording_path, write_recording
+from mambaviz.pages.runs import (
+    Job,
+    RunStore,
+    read_recording,
+    recorded,
+    recording_path,
+    write_recording,
+)
 from mambaviz.scenario import PRESETS, Scenario, ScenarioError
 from mambaviz.trace import Trace
 
@@ -152,10 +159,10 @@ def test_a_recording_is_written_the_same_way_every_time(tmp_path, monkeypatch) -
 
 def test_a_recording_of_another_scenario_is_not_shown(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("mambaviz.pages.runs.RECORDED_DIR", tmp_path)
-    recorded.cache_clear()
+    read_recording.cache_clear()
     try:
         write_recording("plain-decode", fake_trace(PRESETS["shift-in-place"]))
         assert recorded("plain-decode") is None  # there, but of another scenario
         assert recorded("shift-in-place") is None  # not there
     finally:
-        recorded.cache_clear()
+        read_recording.cache_clear()

@@ -10,5 +10,14 @@ FRAME_SCRIPT = _HERE / "frame.js"
 LINK_SCRIPT = _HERE / "copy_link.js"
 LINK_STYLE = _HERE / "copy_link.css"
 METADATA_STYLE = _HERE / "metadata.css"
+COMPARE_STYLE = _HERE / "compare.css"
 
-ASSETS: tuple[Path, ...] = (LOGO, STYLE, FRAME_SCRIPT, LINK_SCRIPT, LINK_STYLE, METADATA_STYLE)
+ASSETS: tuple[Path, ...] = (
+    LOGO,
+    STYLE,
+    FRAME_SCRIPT,
+    LINK_SCRIPT,
+    LINK_STYLE,
+    METADATA_STYLE,
+    COMPARE_STYLE,
+)

@@ -1,0 +1,212 @@
+"""The Compare page: runs locked to the same step, or to the same token of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import streamlit as st
+
+from mambaviz.pages import compare_sidebar, shell, state
+from mambaviz.pages.assets import COMPARE_STYLE
+from mambaviz.pages.compare_component import CompareState, side_by_side
+from mambaviz.pages.runs import Job, Run, recorded_run
+from mambaviz.pages.state import PageState
+from mambaviz.pages.watch import POLL_SECONDS, run_store, session_name
+from mambaviz.viz.compare.payload import ComparePayload, compare_payload
+
+KEPT_PAYLOADS = 24
+
+
+@dataclass(frozen=True)
+class Runs:
+    """All runs of a comparison; two are equal if they are the very same runs."""
+
+    runs: tuple[Run, ...]
+
+    def __hash__(self) -> int:
+        return hash(tuple(id(run) for run in self.runs))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Runs) and all(
+            one is two for one, two in zip(self.runs, other.runs, strict=False)
+        )
+
+    def shows(self, view: PageState) -> bool:
+        """Whether these are the runs that the view asks for."""
+        wanted = [scenario.content_hash for scenario in view.compare.comparison.scenarios]
+        return [run.trace.scenario_hash for run in self.runs] == wanted
+
+
+@lru_cache(maxsize=KEPT_PAYLOADS)
+def payload_of(runs: Runs, lock: str | None, layer: int) -> ComparePayload:
+    return compare_payload([run.trace for run in runs.runs], lock=lock, layer=layer)
+
+
+def page() -> None:
+    view = state.current()
+    shell.frame(view)
+    st.html(f"<style>{COMPARE_STYLE.read_text(encoding='utf-8')}</style>")
+    runs, jobs = choose(view)
+    if "sidebar" not in view.hide:
+        compare_sidebar.place(view, runs.runs if runs else ())
+    with st.container(key="messages"):
+        _messages(view, runs, jobs)
+    if runs is not None:
+        _side_by_side(runs)
+
+
+def choose(view: PageState) -> tuple[Runs | None, list[Job | None]]:
+    """The live runs if all are there, else the recorded ones, else those before them on screen."""
+    store = run_store()
+    scenarios = view.compare.comparison.scenarios
+    jobs = [store.find(scenario, view.backend) for scenario in scenarios]
+    live = [job.run if job else None for job in jobs]
+    kept = [recorded_run(scenario) for scenario in scenarios]
+    for found in (live, kept):
+        ready = [run for run in found if run is not None]
+        if len(ready) == len(scenarios):
+            st.session_state["last_runs"] = Runs(tuple(ready))
+            break
+    return st.session_state.get("last_runs"), jobs
+
+
+# --------------------------------------------------------------------------------------
+# Messages above the runs
+# --------------------------------------------------------------------------------------
+
+
+def _messages(view: PageState, runs: Runs | None, jobs: Sequence[Job | None]) -> None:
+    if state.notice():
+        st.warning(state.notice(), icon=":material/info:")
+    if runs is not None and runs.shows(view) and _beyond(runs, view):
+        st.warning(_beyond(runs, view), icon=":material/info:")
+    failed = [job for job in jobs if job is not None and job.status == "failed"]
+    if failed:
+        _failed(failed, runs)
+    elif st.session_state.get("compare_given_up") == _wish(view):
+        _stopped(runs)
+    elif any(job is None or job.status != "done" for job in jobs):
+        _follow(view, runs is not None and runs.shows(view), runs is not None)
+
+
+def _beyond(runs: Runs, view: PageState) -> str:
+    """A sentence if the view asks for a step that no run has."""
+    longest = max(len(run.trace.steps) for run in runs.runs)
+    at = view.compare.at
+    if at is None or view.compare.locked is not None or at < longest:
+        return ""
+    return f"There is no step {at}: the longest of these runs has {longest}, so its last is shown."
+
+
+@st.fragment(run_every=POLL_SECONDS)
+def _follow(view: PageState, current: bool, something: bool) -> None:
+    """Have the live runs computed; they take the place of recorded ones without a word."""
+    store, session = run_store(), session_name()
+    scenarios = view.compare.comparison.scenarios
+    jobs = [store.request(scenario, view.backend, session) for scenario in scenarios]
+    if all(job.status != "running" for job in jobs):
+        st.rerun()
+    if current:
+        return
+    done = sum(job.status == "done" for job in jobs)
+    now = next(job for job in jobs if job.status == "running")
+    before = " What you see are still the runs before." if something else ""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.info(
+            f"Computing {len(jobs)} runs, {done} of them done; {now.message}.{before}",
+            icon=":material/hourglass_top:",
+        )
+        if st.button("Stop", key="compare-stop"):
+            for job in jobs:
+                store.stop(job, session)
+            st.session_state["compare_given_up"] = _wish(view)
+            st.rerun()
+
+
+def _failed(jobs: Sequence[Job], runs: Runs | None) -> None:
+    still = ". What you see are the runs before." if runs else "."
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.error(f"{jobs[0].problem.rstrip('.')}{still}", icon=":material/error:")
+        if st.button("Try again", key="compare-retry"):
+            for job in jobs:
+                run_store().retry(job)
+            st.rerun()
+
+
+def _stopped(runs: Runs | None) -> None:
+    still = " What you see are the runs before." if runs else ""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.info(f"These runs were stopped.{still}", icon=":material/stop_circle:")
+        if st.button("Run them", key="compare-run"):
+            st.session_state["compare_given_up"] = None
+            st.rerun()
+
+
+def _wish(view: PageState) -> tuple[str, ...]:
+    hashes = (scenario.content_hash for scenario in view.compare.comparison.scenarios)
+    return (*hashes, view.backend)
+
+
+# --------------------------------------------------------------------------------------
+# The runs
+# --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Where the page wants the runs. It stays while the reader steps."""
+
+    run: str  # `ComparePayload.run`
+    place: CompareState
+    move: int  # counts the wishes, so that the same place can be wished again
+
+
+@st.fragment
+def _side_by_side(runs: Runs) -> None:
+    """Alone when a step is reported: the sidebar does not depend on it."""
+    view = state.current()
+    payload = payload_of(runs, _lock(runs, view), _layer(runs, view))
+    wish = _wished(payload, runs, view)
+    shown = side_by_side(
+        payload,
+        key="compare-stage",
+        place=wish.place,
+        move=wish.move,
+        hidden=[part for part in ("transport", "panels", "legend") if part in view.hide],
+    )
+    if shown != st.session_state["compare_at"]:
+        st.session_state["compare_at"] = shown
+        if runs.shows(view):
+            marks = None if shown.marks == view.compare.marked else shown.marks
+            marks = view.compare.marks if marks is None else marks
+            changed = view.compare.changed(at=shown.at, phase=shown.phase, marks=marks)
+            state.update(compare=changed)
+
+
+def _wished(payload: ComparePayload, runs: Runs, view: PageState) -> Wish:
+    """The wish of before, or a new one if the view was changed by anything but the component."""
+    wanted = view.compare
+    place = CompareState(
+        at=payload.opening if wanted.at is None else wanted.at,
+        phase=wanted.phase,
+        marks=wanted.marked,
+    )
+    old: Wish | None = st.session_state.get("compare_wish")
+    settled = not runs.shows(view) or st.session_state.get("compare_at") == place
+    if old and old.run == payload.run and settled:
+        return old
+    wish = Wish(payload.run, place, old.move + 1 if old else 0)
+    st.session_state["compare_wish"], st.session_state["compare_at"] = wish, place
+    return wish
+
+
+def _lock(runs: Runs, view: PageState) -> str | None:
+    """The lock, as far as the runs on screen have the request."""
+    known = {plan.id for run in runs.runs for plan in run.trace.scenario.requests}
+    return view.compare.lock if view.compare.lock in known else None
+
+
+def _layer(runs: Runs, view: PageState) -> int:
+    return min(view.layer, *(run.trace.scenario.layer.num_layers - 1 for run in runs.runs))

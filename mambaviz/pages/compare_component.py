@@ -1,0 +1,68 @@
+"""Runs side by side as a Streamlit component: thin, all drawing is in `mambaviz.viz.compare`.
+
+Like the stage it keeps one node, steps in the browser, and reports where it stands when it pauses
+or has been stepped by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any, Literal
+
+import streamlit as st
+
+from mambaviz.trace import PHASES, PhaseName
+from mambaviz.viz.assets import COMPARE_HTML, compare_css, compare_js
+from mambaviz.viz.compare.payload import ComparePayload
+
+Hidden = Literal["transport", "panels", "legend"]
+
+
+@dataclass(frozen=True)
+class CompareState:
+    """Where it stands: a step or token, the phase after which it shows the runs, marks or not."""
+
+    at: int
+    phase: PhaseName
+    marks: bool
+
+
+@cache
+def _mount() -> Callable[..., Any]:
+    return st.components.v2.component(
+        "mambaviz_compare", html=COMPARE_HTML, css=compare_css(), js=compare_js()
+    )
+
+
+def side_by_side(
+    payload: ComparePayload,
+    *,
+    key: str,
+    place: CompareState,
+    move: int = 0,
+    hidden: Collection[Hidden] = (),
+) -> CompareState:
+    """Draw the runs and say where they stand. ``place`` and ``move`` work as for the stage."""
+    asked = {**asdict(place), "run": payload.run, "move": move}
+    result = _mount()(
+        key=key,
+        data={"payload": payload.text, "asked": asked, "hidden": sorted(hidden)},
+        on_view_change=_nothing,
+    )
+    return reported(result.view, asked) or place
+
+
+def _nothing() -> None:
+    """The reported state needs a name to come back by."""
+
+
+def reported(view: Any, asked: dict[str, Any]) -> CompareState | None:
+    """What the browser said, if it is a view at all and answers to what is asked for now."""
+    if not isinstance(view, dict) or view.get("asked") != asked:
+        return None
+    at, phase, marks = view.get("at"), view.get("phase"), view.get("marks")
+    if not (isinstance(at, int) and phase in PHASES and isinstance(marks, bool)):
+        return None
+    return CompareState(at, phase, marks)
