@@ -130,12 +130,17 @@ def _names(chart: Chart, names: Sequence[str], lines: Sequence[Sequence[Value]])
         y = chart.y(value) + 4.2
         y = y if last is None else max(y, last + 14)
         last = y
-        text = Text("s125 semi halo", 0, 0, _fitting(", ".join(together)))
+        text = Text("s125 semi halo", 0, 0, _fitting(together))
         yield Mark(f"name {value} {end}", chart.x(end) + 9, y, Body("", (text,), layer=2))
 
 
-def _fitting(text: str, room: int = 11) -> str:
-    return text if len(text) <= room else text[: room - 1] + "…"
+def _fitting(names: Sequence[str], room: int = 10) -> str:
+    text = ", ".join(names)
+    if len(text) <= room:
+        return text
+    if len(names) > 1:
+        return {2: "both", 3: "all three"}[len(names)]
+    return text[: room - 1] + "…"
 
 
 def spaced(value: int) -> str:

@@ -129,7 +129,7 @@ class Compare {
       const [width] = run.sizes.lists;
       const picture = this.picture(lists, run.sizes.lists);
       const differ = new Picture(lists.appendChild(svgNode("g", {})), run.bodies, run.motion);
-      return { node, lamps, lists, scroll, strip, numbers, findings, picture, differ, width, stripPicture: this.picture(strip, [run.sizes.panel, run.sizes.strip]) };
+      return { node, lamps, caption: small, lists, scroll, strip, numbers, findings, picture, differ, width, stripPicture: this.picture(strip, [run.sizes.panel, run.sizes.strip]) };
     });
     this.find(".runs").replaceChildren(...this.panels.map(({ node }) => node));
   }
@@ -179,9 +179,10 @@ class Compare {
     const { sizes } = this.run;
     for (const panel of this.panels) {
       const room = panel.scroll.clientWidth - 18; // its padding
-      const scale = clamp(room / sizes.panel, 0.86, 1.1);
+      const most = this.root.classList.contains("low") ? 1 : 1.1;
+      const scale = clamp(room / sizes.panel, 0.86, most);
       sizeSvg(panel.lists, ...sizes.lists, scale);
-      sizeSvg(panel.strip, sizes.panel, sizes.strip, clamp(room / sizes.panel, 0.6, 1.1));
+      sizeSvg(panel.strip, sizes.panel, sizes.strip, clamp(room / sizes.panel, 0.6, most));
     }
     for (const body of this.root.querySelectorAll(".charts .body")) {
       const svg = body.firstChild;
@@ -283,13 +284,23 @@ class Compare {
     panel.picture.show(run.marks(`lists:${index}`, frame), manner, 1);
     panel.differ.show(run.marks(`differ:${index}`, frame), "jump", 1);
     panel.stripPicture.show(run.marks(`strip:${index}`, frame), "jump", 1);
-    panel.node.classList.toggle("ended", this.here.steps[index] === null);
+    this.caption(panel, index);
     const numbers = run.panel(`numbers:${index}`, frame);
     if (this.isNew(`numbers:${index}`, numbers)) {
       panel.numbers.replaceChildren(...numbers.map(([name, value]) => el("div", "", el("dt", "", name), el("dd", "", value))));
     }
     const lamps = run.panel(`lamps:${index}`, frame);
     if (this.isNew(`lamps:${index}`, lamps)) this.showLamps(panel, lamps, index);
+  }
+
+  // A run without a step here says so in the place of its caption, and is paler.
+  caption(panel, index) {
+    const { moments, runs, lock } = this.run;
+    const gone = this.here.steps[index] === null;
+    panel.node.classList.toggle("ended", gone);
+    const last = moments.slice(0, this.moment).map(({ steps }) => steps[index]).filter((step) => step !== null).at(-1);
+    const told = lock === null ? `ended after step ${last}` : "does not get to this token";
+    panel.caption.textContent = gone ? told : runs[index][1];
   }
 
   // One lamp says that all hold; each broken one has its own.

@@ -115,7 +115,7 @@ def marked(
 
     ``rows`` are the requests from top to bottom, ``cells`` the places that have a block here.
     """
-    for kind, below in (("blocks", 20.5), ("state", 37.5)):
+    for kind, below in (("blocks", 20.5), ("state", 38.2)):
         for index, request in enumerate(rows):
             for column in range(panel.columns):
                 fact = Fact(kind, request, f"column {column}")  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from mambaviz.prefix_hits import Admission
 from mambaviz.trace import PHASES, PhaseName, Violation
 from mambaviz.viz.compare.beside import SideBySide
 from mambaviz.viz.compare.charts import spaced
+from mambaviz.viz.shapes import KIND_NAME
 from mambaviz.viz.words import Span, Words
 
 Line = tuple[Span, ...]
@@ -232,6 +233,8 @@ def notes(side: SideBySide, moment: int, phase: PhaseName) -> tuple[Line, ...]:
         found += _hit_source_notes(side, moment, focus, arrived)
     found += _broken_notes(side, moment, phase)
     found += _prefill_notes(side, moment)
+    found += _piece_notes(side, moment)
+    found += _launch_notes(side, moment)
     return tuple(found)
 
 
@@ -339,6 +342,62 @@ def _prefill_notes(side: SideBySide, moment: int) -> list[Line]:
             )
         ]
     return []
+
+
+def _piece_notes(side: SideBySide, moment: int) -> list[Line]:
+    """Where the same copy is made of other pieces: the layouts of section 3.1."""
+    steps = [side.step(run, moment) for run in range(len(side.traces))]
+    per_run = [
+        {
+            (copy.request, copy.kind): copy
+            for phase in (step.phases if step is not None else ())
+            for copy in phase.copies
+            if copy.layer == side.layer and copy.state == "conv" and copy.skipped is None
+        }
+        for step in steps
+    ]
+    for key, first in per_run[0].items():
+        copies = [found.get(key) for found in per_run]
+        pieces = [
+            (copy.source.rows, copy.source.length) if copy and copy.source else None
+            for copy in copies
+        ]
+        if None in pieces or len(set(pieces)) == 1 or len({c.bias for c in copies if c}) > 1:
+            continue
+        told = ", ".join(
+            f"{name} as {_pieces(*piece)}"
+            for name, piece in zip(side.names, pieces, strict=True)
+            if piece is not None
+        )
+        move = Span(f"{KIND_NAME[first.kind]}, bias {first.bias}", "move")
+        return [(Span(f"{first.request}’s conv rows are copied, "), move, Span(f": {told}."))]
+    return []
+
+
+def _pieces(rows: int, length: int) -> str:
+    return f"one piece of {length} bytes" if rows == 1 else f"{rows} pieces of {length} bytes"
+
+
+def _launch_notes(side: SideBySide, moment: int) -> list[Line]:
+    """Where runs of one mode launch other kernels to move the same states."""
+    if len({trace.scenario.engine.runner for trace in side.traces}) == 1:
+        return []
+    lines: list[Line] = []
+    for run, name in enumerate(side.names):
+        step = side.step(run, moment)
+        if step is None:
+            continue
+        parts = []
+        places: tuple[tuple[PhaseName, str], ...] = (
+            ("pre-copy", "before the forward"),
+            ("post-copy", "after it"),
+        )
+        for phase_name, words in places:
+            launches = step.phase(phase_name).launches
+            kernels = ", ".join(dict.fromkeys(launch.kernel for launch in launches)) or "none"
+            parts.append(f"{words} {kernels}")
+        lines.append((Span(name, "strong"), Span(f" launches {'; '.join(parts)}.")))
+    return lines
 
 
 def _aligned(side: SideBySide, run: int) -> bool:
