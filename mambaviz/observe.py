@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -105,9 +105,14 @@ class RunObserver:
         """The V1 runner's pre-copy decisions and the copies that follow from them.
 
         They stand in for the explanation of a launch: the copy list says only addresses, and
-        where nothing is copied there is no launch at all.
+        where nothing is copied there is no launch at all. The list is made from the worker's
+        own rows, a fused launch from the block table, which is padded with null.
         """
         scene = self._scene()
+        if self.runner.engine.layout == "SD":
+            rows = [self.runner.requests[req_id].block_ids for req_id in scene.req_ids]
+            tables = [[row[gid] for row in rows] for gid in self.runner.group_ids]
+            scene = replace(scene, tables=tables)
         copies = [
             copy
             for decision in decisions

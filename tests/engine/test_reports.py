@@ -128,7 +128,7 @@ def test_s01_the_stale_column_asks_for_a_copy_from_outside_the_row(
     assert stale.accepted_after == 1
     assert {(c.src_col, c.dst_col) for c in play.copies(3, "pre-copy", "A")} == {(3, 1)}
     assert (stale.conv, stale.temporal) == (None, None)  # stopped by the guard of the copy list
-    assert broken(play.trace) == {("I4", 3)}
+    assert broken(play.trace) == {("I7", 3)}  # no such column in the row of 2
 
     for fused in (False, True):
         world = World({"A": [[7, 8]]})
