@@ -95,7 +95,8 @@ def _unseen(settings: dict[str, Any]) -> dict[str, Any]:
 
 def settings() -> dict[str, Any]:
     """The widgets of everything but the rows."""
-    seed, found = _seed(), {}
+    seed = _seed()
+    found: dict[str, Any] = {}
     found["builder"] = st.selectbox(
         "Builder",
         list(BUILDER_NAMES),
@@ -179,7 +180,9 @@ def rows_table(settings: dict[str, Any]) -> list[dict[str, Any]]:
     if settings["mode"] != "all" or not settings["num_spec"]:
         hidden.add("prev_last_scheduled")
     if not settings["num_spec"]:
-        hidden |= {"drafts"}
+        hidden.add("drafts")
+    if not settings["accepted_given"]:
+        hidden.add("accepted")
     edited = st.data_editor(
         _frame(_seed().rows),
         key=_key("rows"),
@@ -223,7 +226,7 @@ def _frame(rows: Sequence[BatchRow]) -> pd.DataFrame:
 
 def read_rows(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows of the table as a `Batch` takes them."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for record in records:
         where = f"row {len(rows)} ({record['request'] or 'no name'})"
         rows.append(

@@ -13,6 +13,7 @@ from mambaviz.trace import MetadataField, Role, TensorRecord
 Part = Literal["both parts", "decode rows", "prefill rows"]
 MOST_NUMBERS = 20
 MOST_ROWS = 8
+MOST_NULLS = 4  # columns of a row that are written out though they are null
 
 # Fields that share a line, in the order of the lines; the part says whose rows they hold.
 LINES: tuple[tuple[Part, tuple[str, ...]], ...] = (
@@ -161,8 +162,8 @@ def _matrix(record: BatchRecord, name: str, value: TensorRecord) -> Iterator[Pie
     points = record.points.get(name, [])
     first, width = _first_row(record, name, value), value.shape[1]
     for row, ids in enumerate(value.values[:MOST_ROWS]):
-        shown = max((column + 1 for column, block in enumerate(ids) if block), default=0)
-        shown = max(1, min(width, shown + (1 if shown < width else 0)))
+        used = max((column + 1 for column, block in enumerate(ids) if block), default=0)
+        shown = width if width <= MOST_NULLS else min(width, used + 1)
         yield Piece("[")
         for column in range(shown):
             point = points[row * width + column]
