@@ -8,13 +8,14 @@ from mambaviz.pages.assets import LOGO
 st.set_page_config(
     page_title="mambaviz", page_icon=str(LOGO), layout="wide", initial_sidebar_state=224
 )
-page = st.navigation(
-    [
-        st.Page(watch.page, title="Watch", default=True),
-        st.Page(metadata.page, title="Metadata", url_path="metadata"),
-        st.Page(compare.page, title="Compare", url_path="compare"),
-    ],
-    position="top",
-)
+pages = [
+    st.Page(watch.page, title="Watch", default=True),
+    st.Page(metadata.page, title="Metadata", url_path="metadata"),
+    st.Page(compare.page, title="Compare", url_path="compare"),
+]
+page = st.navigation(pages, position="top")
+wanted = state.page_wanted()
+if wanted:
+    st.switch_page(next(one for one in pages if one.title == wanted))
 state.enter(page.title)
 page.run()

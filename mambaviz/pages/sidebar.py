@@ -6,7 +6,7 @@ from html import escape
 
 import streamlit as st
 
-from mambaviz.pages import editor, shell, state
+from mambaviz.pages import editor, shell, state, try_out
 from mambaviz.pages.runs import Run
 from mambaviz.pages.state import BACKEND_CHOICES, BackendChoice, PageState
 from mambaviz.scenario import PRESETS, AcceptanceRate, RequestPlan, Scenario, ScenarioError
@@ -40,6 +40,7 @@ def place(view: PageState, run: Run | None) -> None:
             st.html(f"<h4>Run</h4>{facts_table(view.scenario)}")
             st.html(f"<h4>Requests</h4>{requests_table(view.scenario)}")
             _scenario_buttons(view)
+            try_out.buttons(run)
         with st.container(key="side-foot"):
             backend(view)
             left, right = st.columns(2, gap="xsmall")
@@ -105,6 +106,8 @@ def facts(scenario: Scenario) -> list[tuple[str, str]]:
         lines.append(("state tensors", f"{layer.states} only"))
     if scenario.events:
         lines.append(("events", str(len(scenario.events))))
+    if scenario.edits:
+        lines.append(("edited by hand", f"{len(scenario.edits)} numbers"))
     lines += [("fault", name) for name in scenario.faults]
     return lines
 

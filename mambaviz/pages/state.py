@@ -289,6 +289,7 @@ class Session:
     state: PageState = field(default_factory=PageState)
     page: str = ""  # the page shown last
     notice: str = ""
+    wanted_page: str = ""  # to go to at the next run
     links: list[tuple[dict[str, str], float]] = field(default_factory=list)  # written, newest last
 
 
@@ -323,6 +324,17 @@ def enter(page: str) -> None:
     ours = READERS.keys() & st.query_params.to_dict().keys()
     if before != page and session().links and not ours:
         _keep(session().state)
+
+
+def go_to(page: str) -> None:
+    """Have another page shown from the next run on, by its title."""
+    session().wanted_page = page
+
+
+def page_wanted() -> str:
+    """The page asked for with `go_to`, once; else empty."""
+    wanted, session().wanted_page = session().wanted_page, ""
+    return wanted
 
 
 def update(**changes: Any) -> PageState:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from mambaviz.pages import editor, shell, sidebar, state, tabs
+from mambaviz.pages import editor, shell, sidebar, state, tabs, try_out
 from mambaviz.pages.runs import Job, Run, RunStore, live_engine, recorded
 from mambaviz.pages.stage_component import StageState, stage
 from mambaviz.pages.state import PageState
@@ -51,7 +51,8 @@ def page() -> None:
         _messages(screen)
     if screen.run is not None:
         _stage_and_tabs(screen.run)
-    editor.place()
+    if not try_out.place(screen.run):
+        editor.place()
 
 
 def choose(view: PageState) -> Screen:

@@ -84,10 +84,23 @@ class SideBySide:
 
     # ------------------------------------------------------------------ the request in focus
 
+    @cached_property
+    def has_hits(self) -> bool:
+        return any(one.reused for found in self.admissions for one in found)
+
+    @cached_property
+    def parted_request(self) -> str:
+        """The first request that the runs part over; empty if it is none's doing."""
+        found = self.parting.differences if self.parting else ()
+        return next((one.fact.request for one in found if one.fact.request), "")
+
     def focus(self, moment: int) -> str:
-        """The request that a moment is about: the locked one, else the one admitted last."""
+        """The request that a moment is about: the locked one; where nothing is ever found in the
+        cache, the one that the runs part over; else the one admitted last."""
         if self.lock is not None:
             return self.lock
+        if self.parted_request and not self.has_hits:
+            return self.parted_request
         latest = [
             (one.step, self.requests.index(one.request), one.request)
             for run, found in enumerate(self.admissions)

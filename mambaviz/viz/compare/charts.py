@@ -119,19 +119,24 @@ def _marker(stroke: str, x: float, y: float) -> Primitive:
 
 
 def _names(chart: Chart, names: Sequence[str], lines: Sequence[Sequence[Value]]) -> Iterator[Mark]:
-    """Each run's name at the end of its line; runs that end alike share a place."""
+    """Each run's name at the end of its line; runs that end alike share a place. The name of one
+    that ends before the others stands above its line, out of theirs."""
     places: dict[tuple[int, int], list[str]] = {}
     for name, line in zip(names, lines, strict=True):
         end = max((moment for moment, value in enumerate(line) if value is not None), default=None)
         if end is not None:
             places.setdefault((end, line[end] or 0), []).append(name)
+    last_end = len(chart.labels) - 1
     last = None
     for (end, value), together in sorted(places.items(), key=lambda item: -item[0][1]):
-        y = chart.y(value) + 4.2
-        y = y if last is None else max(y, last + 14)
-        last = y
+        x, y = chart.x(end) + 9, chart.y(value) + 4.2
+        if end < last_end:
+            x, y = x - 5, y - 13
+        else:
+            y = y if last is None else max(y, last + 14)
+            last = y
         text = Text("s125 semi halo", 0, 0, _fitting(together))
-        yield Mark(f"name {value} {end}", chart.x(end) + 9, y, Body("", (text,), layer=2))
+        yield Mark(f"name {value} {end}", x, y, Body("", (text,), layer=2))
 
 
 def _fitting(names: Sequence[str], room: int = 10) -> str:
