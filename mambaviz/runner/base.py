@@ -321,7 +321,7 @@ class ModelRunner(ABC):
         words = f"edit of {edit.field}{edit.index}"
         built = metadata.get(edit.group)
         tensor = getattr(built, edit.field, None)
-        if not isinstance(tensor, torch.Tensor):
+        if built is None or not isinstance(tensor, torch.Tensor):
             return f"{words}: refused, this step's metadata has no such tensor"
         shape = list(tensor.shape)
         if len(edit.index) != len(shape) or any(
