@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -330,7 +331,8 @@ class ModelRunner(ABC):
             return f"{words}: refused, the tensor has shape {shape}"
         edited = tensor.clone()  # the builder's buffer is not ours to change
         edited[tuple(edit.index)] = edit.value
-        metadata[edit.group] = replace(built, **{edit.field: edited})
+        change: dict[str, Any] = {edit.field: edited}
+        metadata[edit.group] = replace(built, **change)
         return f"{words}: {int(tensor[tuple(edit.index)])} became {edit.value}"
 
     # Forward.
