@@ -30,14 +30,15 @@ class Moment:
 def align(traces: Sequence[Trace], request: str | None = None) -> tuple[Moment, ...]:
     """The moments of some runs: by step, or by the tokens of ``request``.
 
-    Raises ValueError without a run, or for a request that none of them has.
+    Raises ValueError without a run, or for a request of which none of them computes a token
+    (`lockable`).
     """
     if not traces:
         raise ValueError("there is no run to align")
     if request is None:
         return _same_step(traces)
-    if all(request not in request_ids(trace) for trace in traces):
-        raise ValueError(f"no run has a request {request!r}")
+    if request not in lockable(traces):
+        raise ValueError(f"no run computes a token of a request {request!r}")
     return _same_token(traces, request)
 
 
@@ -48,6 +49,15 @@ def request_ids(trace: Trace) -> list[str]:
 def all_request_ids(traces: Sequence[Trace]) -> list[str]:
     """The requests of any of the runs, each once, in the order of the scenarios."""
     return list(dict.fromkeys(name for trace in traces for name in request_ids(trace)))
+
+
+def lockable(traces: Sequence[Trace]) -> list[str]:
+    """The requests whose tokens runs can be aligned by: some run computes one."""
+    return [
+        name
+        for name in all_request_ids(traces)
+        if any(first_computed(trace, name) for trace in traces)
+    ]
 
 
 def place_of(moments: Sequence[Moment], at: int) -> int:

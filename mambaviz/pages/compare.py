@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import streamlit as st
 
+from mambaviz.alignment import lockable
 from mambaviz.pages import compare_sidebar, shell, state
 from mambaviz.pages.assets import COMPARE_STYLE
 from mambaviz.pages.compare_component import CompareState, side_by_side
@@ -46,6 +47,7 @@ def payload_of(runs: Runs, lock: str | None, layer: int) -> ComparePayload:
 
 def page() -> None:
     view = state.current()
+    st.session_state["compare_drawn"] = st.session_state.get("compare_drawn", 0) + 1
     shell.frame(view)
     st.html(f"<style>{COMPARE_STYLE.read_text(encoding='utf-8')}</style>")
     runs, jobs = choose(view)
@@ -102,7 +104,12 @@ def _beyond(runs: Runs, view: PageState) -> str:
 
 @st.fragment(run_every=POLL_SECONDS)
 def _follow(view: PageState, current: bool, something: bool) -> None:
-    """Have the live runs computed; they take the place of recorded ones without a word."""
+    """Have the live runs computed; they take the place of recorded ones without a word, and wait
+    until those are drawn, because importing torch takes all hands."""
+    first_draw = st.session_state.get("compare_followed") != st.session_state["compare_drawn"]
+    st.session_state["compare_followed"] = st.session_state["compare_drawn"]
+    if current and first_draw:
+        return
     store, session = run_store(), session_name()
     scenarios = view.compare.comparison.scenarios
     jobs = [store.request(scenario, view.backend, session) for scenario in scenarios]
@@ -203,8 +210,8 @@ def _wished(payload: ComparePayload, runs: Runs, view: PageState) -> Wish:
 
 
 def _lock(runs: Runs, view: PageState) -> str | None:
-    """The lock, as far as the runs on screen have the request."""
-    known = {plan.id for run in runs.runs for plan in run.trace.scenario.requests}
+    """The lock, as far as the runs on screen compute the request."""
+    known = lockable([run.trace for run in runs.runs])
     return view.compare.lock if view.compare.lock in known else None
 
 
