@@ -345,7 +345,8 @@ def _row(row: tuple[BlockView, ...], axis: Axis, y: float) -> Iterator[Mark]:
         yield Mark(name, x, y, block_body(cell, width, Z.block_height))
         if cell.role == "running":  # a mark of its own, so that it slides when the column advances
             outline = Rect("outline", 1.5, 1.5, width - 3, Z.block_height - 3, 5)
-            yield Mark("running", x, y, Body("running", (outline,), layer=2))
+            cls = "running wrong" if cell.wrong else "running"
+            yield Mark("running", x, y, Body(cls, (outline,), layer=2))
 
 
 @lru_cache(maxsize=4096)

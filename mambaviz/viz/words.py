@@ -45,7 +45,18 @@ def words(frame: Frame, request: str, layer: int) -> Words:
         return _nothing_scheduled(frame)
     told = request if request in frame.step.requests else frame.step.batch_order[0]
     headline, spans = _TELL[frame.phase.name](frame, told, layer)
-    return Words(headline, tuple(_flat(spans)))
+    return Words(headline, tuple(_flat([*_damage(frame, told, layer), *spans])))
+
+
+def _damage(frame: Frame, request: str, layer: int) -> list[Span | str]:
+    """The first invariant that breaks in this phase: of this request and layer, if any does."""
+    broken = [v for v in frame.step.violations if v.phase == frame.phase.name]
+    if not broken:
+        return []
+    broken.sort(key=lambda v: (v.request != request, v.layer not in (None, layer)))
+    # A stopped copy is told by the sentence of its phase.
+    why = ". " if frame.phase.copies else f": {broken[0].message}. "
+    return [Span(f"{broken[0].invariant} is broken", "wrong"), why]
 
 
 Told = tuple[str, list[Span | str]]
@@ -528,10 +539,7 @@ def _commit(frame: Frame, request: str, _layer: int) -> Told:
         f"{_names(finished)} {_be(finished)} finished." if finished else f"Computed now: {counts}."
     )
     spans: list[Span | str] = [f"Computed now: {counts}. "] if finished and counts else []
-    broken = sorted({violation.invariant for violation in step.violations})
-    if broken:
-        spans += [Span(f"{', '.join(broken)} broken in this step", "wrong"), ": open the lamp. "]
-    else:
+    if not step.violations:
         compared = sum(check.compared for check in step.checks)
         spans += [f"{_count(compared, 'comparison')} with the oracle, all of them hold. "]
     free = len(frame.tables.free_queue)
