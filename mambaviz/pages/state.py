@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self, get_args
 
 import streamlit as st
@@ -307,7 +308,8 @@ def current() -> PageState:
     asked, links, now = st.query_params.to_dict(), session().links, time.monotonic()
     if links and asked == links[-1][0]:
         return session().state
-    if any(asked == link and now - when < ECHO_SECONDS for link, when in links[:-1]):
+    replaced = ((link, after) for (link, _), (_, after) in pairwise(links))
+    if any(asked == link and now - after < ECHO_SECONDS for link, after in replaced):
         return session().state
     state, problem = from_link(asked)
     say(problem)

@@ -111,6 +111,17 @@ def test_choosing_a_lock_looks_for_the_place_anew(app: AppTest) -> None:
     assert address(app) == {"lock": "A2"}
 
 
+def test_an_echo_of_an_address_that_has_stood_for_long(app: AppTest) -> None:
+    """What counts is when the address was replaced, not when it was written."""
+    app.run()
+    session = app.session_state["session"]
+    session.links = [(link, when - 10 * state.ECHO_SECONDS) for link, when in session.links]
+    app.selectbox(key="compared").select("layout").run()
+    app.query_params.clear()
+    app.run()
+    assert app.selectbox(key="compared").value == "layout"
+
+
 def test_choosing_a_layer_is_kept(app: AppTest) -> None:
     app.run()
     app.segmented_control(key="compare-layer").set_value(1).run()
