@@ -10,13 +10,14 @@ Modules that import torch are imported only where they are needed.
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from mambaviz import check, log
-from mambaviz.scenario import PRESETS, Scenario, ScenarioError, load
+from mambaviz.scenario import PRESETS, Scenario, ScenarioError, load, one_line
 
 if TYPE_CHECKING:
     from mambaviz.engine import Backend
@@ -26,14 +27,23 @@ OK, BROKEN, BAD_INPUT = 0, 1, 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
-    if options.command == "check":
-        return OK if check.report(sys.stdout) else BROKEN
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a character
+            stream.reconfigure(errors="backslashreplace")
     try:
+        if options.command == "check":
+            return OK if check.report(sys.stdout) else BROKEN
         scenario = find_scenario(options.scenario)
+        return run_scenario(scenario, options.backend, options.json)
     except ScenarioError as error:
         print(error, file=sys.stderr)
         return BAD_INPUT
-    return run_scenario(scenario, options.backend, options.json)
+    except BrokenPipeError:  # whoever read the log has seen enough
+        sys.stderr.close()
+        return OK
+    except OSError as error:
+        print(f"the log cannot be written: {error.strerror}", file=sys.stderr)
+        return BAD_INPUT
 
 
 def parser() -> argparse.ArgumentParser:
@@ -59,31 +69,45 @@ def find_scenario(name: str) -> Scenario:
     """A preset by its name, else a file. Raises ScenarioError."""
     if name in PRESETS:
         return PRESETS[name]
-    if not Path(name).exists() and not name.endswith(".json"):
+    if not name.endswith(".json") and not _exists(name):
         raise ScenarioError(
-            f"{name}: neither a file nor a preset; the presets are {', '.join(PRESETS)}"
+            f"{name[:60]}: neither a file nor a preset; the presets are {', '.join(PRESETS)}"
         )
     return load(name)
 
 
-def run_scenario(scenario: Scenario, backend: Backend, out: Path | None) -> int:
-    from kernels import BackendError
-    from mambaviz.engine import run
-
+def _exists(name: str) -> bool:
     try:
+        return Path(name).exists()
+    except (OSError, ValueError):  # longer than any file name, or with a NUL in it
+        return False
+
+
+def run_scenario(scenario: Scenario, backend: Backend, out: Path | None) -> int:
+    """Run, print the log, write the trace. Raises ScenarioError for what cannot be done."""
+    trace_file = _opened(out) if out is not None else None  # before the run, not after it
+    try:
+        from mambaviz.engine import run
+
         trace = run(scenario, backend=backend)
-    except (ScenarioError, BackendError) as error:
-        print(error, file=sys.stderr)
-        return BAD_INPUT
+    except RuntimeError as error:
+        if type(error).__name__ != "BackendError":  # its class cannot be had without a back end
+            raise
+        raise ScenarioError(str(error)) from None
     for line in log.run_lines(trace):
-        print(line)
-    if out is not None:
-        try:
-            out.write_text(trace.to_json(), encoding="utf-8")
-        except OSError as error:
-            print(f"{out}: cannot be written: {error.strerror}", file=sys.stderr)
-            return BAD_INPUT
+        print(one_line(line, limit=10_000))
+    if trace_file is not None:
+        with trace_file:
+            trace_file.write(trace.to_json())
     return BROKEN if trace.violations else OK
+
+
+def _opened(out: Path) -> TextIO:
+    try:
+        return out.open("w", encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "that is no file name"
+        raise ScenarioError(f"{out}: cannot be written: {reason}") from None
 
 
 if __name__ == "__main__":

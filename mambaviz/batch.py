@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from mambaviz.attention.rules import RowDecision, RowFacts, RowRule, decide
-from mambaviz.scenario import PRESET_DIR, NonNegativeInt, PositiveInt, explain
+from mambaviz.scenario import PRESET_DIR, Grammar, explain, one_line
 from mambaviz.trace import RequestStep, RowTables, Trace
 
 if TYPE_CHECKING:
@@ -34,10 +34,15 @@ MOST_ROWS = 16  # fits on a screen
 MOST_TOKENS = 4096
 
 Tokens = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
+NonNegativeInt = Annotated[int, Field(ge=0, lt=2**31)]
+PositiveInt = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 class BatchError(ValueError):
     """A batch that cannot be. The message is one line fit for a screen."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 class _Data(BaseModel):
@@ -376,6 +381,9 @@ def load(path: Path) -> Batch:
     return parse(path.read_text(encoding="utf-8"))
 
 
+GRAMMAR = Grammar(Batch, {"rows": BatchRow}, choices={})
+
+
 def _explain(error: ValidationError) -> str:
     """The first thing wrong: row and field as the screen names them, and what would be right."""
     first = error.errors(include_url=False)[0]
@@ -383,7 +391,7 @@ def _explain(error: ValidationError) -> str:
         return f"this is not JSON: {first['ctx']['error']}"
     place = list(first["loc"])
     if len(place) < 3 or place[0] != "rows":
-        text = explain(error)
+        text = explain(error, GRAMMAR)
         name, equals, rest = text.partition(" = ")
         return f"{LABELS.get(name, name)}{equals}{rest}"
     name = LABELS.get(str(place[2]), str(place[2]))

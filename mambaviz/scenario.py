@@ -8,9 +8,11 @@ no torch.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -24,18 +26,30 @@ PRESET_DIR = Path(__file__).parent / "presets"
 # a representation of their own in the cache's dtype.
 EXACT_COUNT_LIMIT = {"float32": 2**24, "float16": 2048, "bfloat16": 256}
 
-PositiveInt = Annotated[int, Field(ge=1)]
-NonNegativeInt = Annotated[int, Field(ge=0)]
+# Sizes a person can still look at, and a small machine can still run.
+MOST_TOKENS = 65_536
+MOST_STEPS = 10_000
+MOST_BLOCKS = 4_096
+
+TokenCount = Annotated[int, Field(ge=1, le=MOST_TOKENS)]
+StepIndex = Annotated[int, Field(ge=0, le=MOST_STEPS)]
+DraftCount = Annotated[int, Field(ge=0, le=16)]
+TokenId = Annotated[int, Field(ge=0, lt=2**53)]  # what JSON numbers keep exactly everywhere
+Seed = Annotated[int, Field(ge=0, lt=2**53)]
+Name = Annotated[str, Field(max_length=200)]
 
 
 class ScenarioError(ValueError):
     """A scenario that cannot run. The message is one line fit for a screen."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
+
 
 class _Data(BaseModel):
     """Plain frozen data; an unknown field is a mistake worth naming."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class EngineSettings(_Data):
@@ -44,21 +58,21 @@ class EngineSettings(_Data):
     mode: Literal["none", "align", "all"] = "align"
     runner: Literal["v1", "v2"] = "v1"
     layout: Literal["SD", "DS"] = "SD"
-    block_size: PositiveInt = 4
-    num_spec: NonNegativeInt = 2
-    num_blocks: Annotated[int, Field(ge=2)] = 16  # the null block included
-    max_num_batched_tokens: PositiveInt = 64
-    max_num_seqs: PositiveInt = 8
-    prefill_chunk_limit: PositiveInt | None = None
-    max_model_len: Annotated[int, Field(ge=2)] = 64
+    block_size: TokenCount = 4
+    num_spec: DraftCount = 2
+    num_blocks: Annotated[int, Field(ge=2, le=MOST_BLOCKS)] = 16  # the null block included
+    max_num_batched_tokens: TokenCount = 64
+    max_num_seqs: Annotated[int, Field(ge=1, le=64)] = 8
+    prefill_chunk_limit: TokenCount | None = None
+    max_model_len: Annotated[int, Field(ge=2, le=MOST_TOKENS)] = 64
     num_mamba_groups: Annotated[int, Field(ge=1, le=4)] = 1
     attention_group: bool = False
-    retention: Literal["dense", "boundary"] | PositiveInt = "dense"
+    retention: Literal["dense", "boundary"] | TokenCount = "dense"
     admission_gate: bool = True
     stop_before_last_token: bool = True
     register_draft_filled_blocks: bool = False
     drop_last_matched_block: bool = False
-    replayssm_buffer_len: NonNegativeInt = 0  # 0 = off
+    replayssm_buffer_len: Annotated[int, Field(ge=0, le=256)] = 0  # 0 = off
     full_cuda_graphs: bool = False
     allow_unsound: bool = False
 
@@ -81,24 +95,23 @@ class LayerSettings(_Data):
     head_dim: Annotated[int, Field(ge=1, le=16)] = 2
     d_state: Annotated[int, Field(ge=1, le=32)] = 4
     conv_kernel: Annotated[int, Field(ge=2, le=4)] = 4
-    chunk_size: PositiveInt = 4
+    chunk_size: TokenCount = 4
     states: Literal["both", "conv", "temporal"] = "both"  # which state tensors a layer has
     cache_dtype: Literal["float32", "float16", "bfloat16"] = "float32"
     page_padding_bytes: Annotated[int, Field(ge=0, le=4096)] = 0
-    seed: NonNegativeInt = 0
+    seed: Seed = 0
 
 
 class AcceptanceRate(_Data):
     """Each draft is accepted with probability ``rate``, until the first that is not."""
 
     rate: Annotated[float, Field(ge=0.0, le=1.0)]
-    seed: NonNegativeInt = 0
+    seed: Seed = 0
 
 
-DraftPlan = NonNegativeInt | Annotated[list[NonNegativeInt], Field(min_length=1)]
-AcceptPlan = (
-    Literal["all", "none"] | Annotated[list[NonNegativeInt], Field(min_length=1)] | AcceptanceRate
-)
+DraftList = Annotated[list[DraftCount], Field(min_length=1, max_length=MOST_STEPS)]
+DraftPlan = DraftCount | DraftList
+AcceptPlan = Literal["all", "none"] | DraftList | AcceptanceRate
 
 
 class RequestPlan(_Data):
@@ -110,14 +123,14 @@ class RequestPlan(_Data):
     """
 
     id: Annotated[str, Field(min_length=1, max_length=40)]
-    prompt: Annotated[list[NonNegativeInt], Field(min_length=1)] | None = None
-    prompt_len: PositiveInt | None = None
-    arrive: NonNegativeInt = 0
-    max_tokens: PositiveInt = 8
+    prompt: Annotated[list[TokenId], Field(min_length=1, max_length=MOST_TOKENS)] | None = None
+    prompt_len: TokenCount | None = None
+    arrive: Annotated[int, Field(ge=0, le=1_000)] = 0
+    max_tokens: TokenCount = 8
     drafts: DraftPlan | None = None  # None = num_spec at every decode
     accept: AcceptPlan = "all"
-    salt: str | None = None
-    outputs: list[NonNegativeInt] | None = None
+    salt: Name | None = None
+    outputs: Annotated[list[TokenId], Field(max_length=MOST_TOKENS)] | None = None
 
     @model_validator(mode="after")
     def _one_prompt(self) -> Self:
@@ -136,17 +149,17 @@ class RequestPlan(_Data):
 class Event(_Data):
     """Something done to the engine before the schedule of ``step``."""
 
-    step: NonNegativeInt
+    step: StepIndex
     kind: Literal["preempt", "abort", "reset", "reset_running"]
-    request: str | None = None
+    request: Name | None = None
 
     @model_validator(mode="after")
     def _names_its_request(self) -> Self:
         wants = self.kind in ("preempt", "abort")
         if wants and self.request is None:
-            raise ValueError(f"a {self.kind} event needs the id of a request")
+            raise ValueError(f"kind {self.kind} needs the id of a request")
         if not wants and self.request is not None:
-            raise ValueError(f"a {self.kind} event concerns all requests; leave request out")
+            raise ValueError(f"kind {self.kind} concerns all requests; leave request out")
         return self
 
 
@@ -157,13 +170,13 @@ class Edit(_Data):
     ``step`` on. ``metadata`` overwrites one entry of a metadata tensor of that step alone.
     """
 
-    step: NonNegativeInt
+    step: StepIndex
     kind: Literal["worker_row", "metadata"]
-    group: NonNegativeInt = 0
-    request: str | None = None  # worker_row: whose
-    column: NonNegativeInt | None = None
-    field: str | None = None  # metadata: which tensor
-    index: list[NonNegativeInt] | None = None
+    group: Annotated[int, Field(ge=0, le=3)] = 0
+    request: Name | None = None  # worker_row: whose
+    column: Annotated[int, Field(ge=0, le=MOST_TOKENS)] | None = None
+    field: Name | None = None  # metadata: which tensor
+    index: Annotated[list[StepIndex], Field(min_length=1, max_length=2)] | None = None
     value: Annotated[int, Field(ge=-(2**31), lt=2**31)]
 
     @model_validator(mode="after")
@@ -179,14 +192,14 @@ class Edit(_Data):
 class Scenario(_Data):
     """A complete, validated description of one run."""
 
-    name: str = "untitled"
-    story: str = ""
+    name: Name = "untitled"
+    story: Annotated[str, Field(max_length=2_000)] = ""
     engine: EngineSettings = EngineSettings()
     layer: LayerSettings = LayerSettings()
-    requests: Annotated[list[RequestPlan], Field(min_length=1)]
-    events: list[Event] = []
-    edits: list[Edit] = []
-    faults: list[str] = []
+    requests: Annotated[list[RequestPlan], Field(min_length=1, max_length=64)]
+    events: Annotated[list[Event], Field(max_length=1_000)] = []
+    edits: Annotated[list[Edit], Field(max_length=100)] = []
+    faults: Annotated[list[Name], Field(max_length=len(FAULTS))] = []
 
     @model_validator(mode="after")
     def _can_run(self) -> Self:
@@ -198,7 +211,8 @@ class Scenario(_Data):
     @property
     def content_hash(self) -> str:
         """SHA-256 over what decides the run: everything but the name and the story."""
-        content = self.model_dump(mode="json", exclude={"name", "story"})
+        # Defaults left out: a field that a later version adds does not rename every old run.
+        content = self.model_dump(mode="json", exclude={"name", "story"}, exclude_defaults=True)
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -222,7 +236,7 @@ def _problems(scenario: Scenario) -> Iterator[str]:
     yield from _edit_problems(scenario)
     for name in scenario.faults:
         if name not in FAULTS:
-            yield f"faults: {name!r} is not a known fault; choose from {', '.join(FAULTS)}"
+            yield f"faults: {_shorten(name)} is not a known fault; choose from {', '.join(FAULTS)}"
 
 
 def _engine_problems(scenario: Scenario) -> Iterator[str]:
@@ -287,7 +301,7 @@ def _request_problems(scenario: Scenario) -> Iterator[str]:
         if longest > limit:
             yield (
                 f"{where}: up to {longest} tokens, but a {layer.cache_dtype} cache counts exactly "
-                f"only up to {limit}; shorten the request or choose float32"
+                f"only up to {limit}; shorten the request or choose float32 in layer.cache_dtype"
             )
         needed = blocks_to_admit(scenario, prompt)
         if needed > engine.num_blocks - 1 and not engine.allow_unsound:
@@ -316,10 +330,7 @@ def _event_problems(scenario: Scenario) -> Iterator[str]:
     ids = {plan.id for plan in scenario.requests}
     for index, event in enumerate(scenario.events):
         if event.request is not None and event.request not in ids:
-            yield (
-                f"events[{index}]: there is no request {event.request!r}; "
-                f"choose from {', '.join(sorted(ids))}"
-            )
+            yield f"events[{index}].request: {_no_request(event.request, ids)}"
 
 
 def _edit_problems(scenario: Scenario) -> Iterator[str]:
@@ -327,15 +338,17 @@ def _edit_problems(scenario: Scenario) -> Iterator[str]:
     for index, edit in enumerate(scenario.edits):
         where = f"edits[{index}]"
         if edit.request is not None and edit.request not in ids:
-            yield (
-                f"{where}: there is no request {edit.request!r}; "
-                f"choose from {', '.join(sorted(ids))}"
-            )
+            yield f"{where}.request: {_no_request(edit.request, ids)}"
         if edit.group >= scenario.engine.num_mamba_groups:
             yield (
                 f"{where}: group = {edit.group}, but there are "
                 f"{scenario.engine.num_mamba_groups} Mamba groups, counted from 0"
             )
+
+
+def _no_request(name: str, ids: set[str]) -> str:
+    known = ", ".join(sorted(ids)[:8]) + (", …" if len(ids) > 8 else "")
+    return f"there is no request {_shorten(name)}; choose from {known}"
 
 
 def blocks_to_admit(scenario: Scenario, num_tokens: int) -> int:
@@ -357,18 +370,89 @@ def blocks_to_admit(scenario: Scenario, num_tokens: int) -> int:
 # --------------------------------------------------------------------------------------
 
 
-def explain(error: ValidationError) -> str:
-    """The first thing wrong with a scenario, as one line: where, what, what would be right."""
+def explain(error: ValidationError, grammar: Grammar | None = None) -> str:
+    """The first thing wrong, as one line: where, what, what would be right.
+
+    ``grammar`` says which models the error is about; None for a scenario.
+    """
+    grammar = grammar or SCENARIO_GRAMMAR
     first = error.errors(include_url=False)[0]
     message = first["msg"].removeprefix("Value error, ")
-    place = _place(first["loc"])
-    if not place:
-        return message
+    location = first["loc"]
     if first["type"] == "extra_forbidden":
-        return f"{place}: there is no such field"
+        return _unknown_field(location, grammar)
+    choice = next((name for name in grammar.choices if name in location), None)
+    if choice is not None:  # a union: pydantic reports each of its members apart
+        location = location[: location.index(choice) + 1]
+        return f"{_place(location)}: must be {grammar.choices[choice]}"
+    place = _place(location)
+    if not place:
+        whole = grammar.whole.__name__.lower()
+        return f"a {whole} must be an object of fields" if "model" in first["type"] else message
     if first["type"] == "missing":
         return f"{place}: this field is required"
-    return f"{place} = {_shorten(first['input'])}: {message[0].lower()}{message[1:]}"
+    allowed = _allowed(location, grammar) if "than" in first["type"] else None
+    return f"{place} = {_shorten(first['input'])}: {allowed or message[0].lower() + message[1:]}"
+
+
+# Fields that take one of several kinds of value, in words.
+CHOICES = {
+    "accept": "'all', 'none', a list of accepted drafts such as [2, 0], or "
+    '{"rate": 0 to 1, "seed": a number}',
+    "drafts": "a number of drafts from 0 to 16, or a list of them",
+    "retention": f"'dense', 'boundary', or a number of tokens from 1 to {MOST_TOKENS}",
+}
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """What an explanation needs to know of the data: the whole, its parts by field, the unions."""
+
+    whole: type[BaseModel]
+    parts: Mapping[str, type[BaseModel]]
+    choices: Mapping[str, str]
+
+    def model_at(self, parents: Sequence[int | str]) -> type[BaseModel]:
+        return self.parts.get(str(parents[0]), self.whole) if parents else self.whole
+
+
+SCENARIO_GRAMMAR = Grammar(
+    Scenario,
+    {
+        "engine": EngineSettings,
+        "layer": LayerSettings,
+        "requests": RequestPlan,
+        "events": Event,
+        "edits": Edit,
+    },
+    CHOICES,
+)
+
+
+def _unknown_field(location: tuple[int | str, ...], grammar: Grammar) -> str:
+    """A field that does not exist, and the one that was probably meant."""
+    *parents, name = location
+    place = _place(tuple(parents))
+    fields = grammar.model_at(parents).model_fields
+    near = difflib.get_close_matches(str(name), fields, n=1)
+    meant = f"did you mean {near[0]}?" if near else f"the fields are {', '.join(fields)}"
+    shown = name if str(name).isidentifier() else _shorten(name)
+    return f"{f'{place}.' if place else ''}{shown}: there is no such field; {meant}"
+
+
+def _allowed(location: tuple[int | str, ...], grammar: Grammar) -> str | None:
+    """The range of a number's field, in words; None for a field without one."""
+    field = grammar.model_at(location[:-1]).model_fields.get(str(location[-1]))
+    bounds = {
+        kind: getattr(limit, kind)
+        for limit in (field.metadata if field is not None else ())
+        for kind in ("ge", "le", "lt")
+        if hasattr(limit, kind)
+    }
+    if "ge" not in bounds:
+        return None
+    top = bounds.get("le", bounds.get("lt", 0) - 1)
+    return f"allowed {bounds['ge']} to {top}"
 
 
 def _place(location: tuple[int | str, ...]) -> str:
@@ -376,20 +460,27 @@ def _place(location: tuple[int | str, ...]) -> str:
     for part in location:
         if isinstance(part, int):
             text += f"[{part}]"
-        elif part.isidentifier():  # union members add type names; those are no place of the user's
+        else:
             text += f".{part}" if text else part
     return text
 
 
 def _shorten(value: Any, limit: int = 60) -> str:
+    """The value as one would type it, cut where it gets too long to read."""
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def one_line(text: str, limit: int = 600) -> str:
+    """Control characters written out, so that a stranger's text stays one printable line."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
 def parse(text: str) -> Scenario:
     """A scenario from JSON text. Raises `ScenarioError` with one line."""
     try:
-        return Scenario.model_validate_json(text)
+        return Scenario.model_validate_json(text.removeprefix("\ufeff"))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if first["type"] == "json_invalid":
@@ -409,10 +500,13 @@ def load(path: str | Path) -> Scenario:
     """A scenario from a JSON file. Raises `ScenarioError`, also for a file that cannot be read."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ScenarioError(f"{path}: cannot be read: {reason}") from None
-    return parse(text)
+    try:
+        return parse(text)
+    except ScenarioError as error:
+        raise ScenarioError(f"{path}: {error}") from None
 
 
 # --------------------------------------------------------------------------------------

@@ -291,7 +291,7 @@ def _section(draft: Draft, section: str) -> dict[str, Value]:
     for knob in KNOBS:
         if knob.section == section:
             value = draft.settings[knob.path]
-            if knob.kind == "text" and isinstance(value, str) and value.strip().isdigit():
+            if knob.kind == "text" and isinstance(value, str) and value.strip().isdecimal():
                 value = int(value)
             values[knob.name] = value
     return values

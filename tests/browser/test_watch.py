@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,7 +147,7 @@ def test_a_broken_file_gets_a_sentence_and_changes_nothing(watch: Watch, tmp_pat
     said = watch.page.locator(".st-key-messages").get_by_text("broken.json was not opened")
     expect(said).to_have_text(
         "broken.json was not opened: requests[0].prompt_len = 0: "
-        "input should be greater than or equal to 1"
+        "allowed 1 to 65536"
     )
     expect(watch.headline).to_have_text(headline)
     watch.at(r"\?step=1&phase=forward$")
@@ -188,6 +189,95 @@ def test_the_way_back_through_the_history(watch: Watch) -> None:
     watch.page.go_back()
     watch.at(r"phase=forward")
     expect(watch.stage.locator(".chips [aria-current=step]")).to_have_text(re.compile("forward"))
+
+
+# Delays what the tab and the server say to each other by this long, each way.
+SLOW_SERVER = """
+const late = 1300;
+const { send, addEventListener } = WebSocket.prototype;
+WebSocket.prototype.send = function (data) { setTimeout(() => send.call(this, data), late); };
+WebSocket.prototype.addEventListener = function (type, act, ...rest) {
+  const slowed = type === "message" ? (event) => setTimeout(() => act(event), late) : act;
+  addEventListener.call(this, type, slowed, ...rest);
+};
+"""
+# Keeps every place that the stage shows.
+PLACES = """
+const strip = document.querySelector(".overview");
+window.places = [Number(strip.getAttribute("aria-valuenow"))];
+new MutationObserver(() => window.places.push(Number(strip.getAttribute("aria-valuenow"))))
+  .observe(strip, { attributes: true, attributeFilter: ["aria-valuenow"] });
+"""
+PHASES_OF_THE_RUN = 5 * 8
+
+
+class Stepping:
+    """Keys on the stage, and where it should stand after them."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch, self.wanted = watch, []
+        watch.page.evaluate(PLACES)
+
+    def press(self, *keys: str, every: float) -> None:
+        for key in keys:
+            before = self.wanted[-1] if self.wanted else self.now()
+            self.watch.page.keyboard.press(key)
+            self.wanted.append(self.after(key, before))
+            self.watch.page.wait_for_timeout(every * 1000)
+
+    def after(self, key: str, before: int) -> int:
+        last = PHASES_OF_THE_RUN - 1
+        return {"Home": 0, "End": last}.get(key, min(before + 1, last))
+
+    def now(self) -> int:
+        return self.watch.page.evaluate("window.places.at(-1)")
+
+    def seen(self) -> list[int]:
+        return [
+            place
+            for before, place in itertools.pairwise([-1, *self.watch.page.evaluate("places")])
+            if place != before
+        ]
+
+
+@pytest.mark.parametrize("every", [0.1, 0.3])
+def test_stepping_faster_than_the_server_answers(watch: Watch, every: float) -> None:
+    watch.page.add_init_script(SLOW_SERVER)
+    watch.open("?step=0&phase=schedule")
+    stepping = Stepping(watch)
+    stepping.press(*["ArrowRight"] * 30, every=every)
+    watch.page.wait_for_timeout(5000)
+    assert stepping.seen() == list(range(31))
+    watch.at("step=3&phase=accept|step=3&phase=post-copy")
+    assert stepping.now() == 30
+
+
+def test_home_and_end_are_not_undone_by_a_slow_server(watch: Watch) -> None:
+    watch.page.add_init_script(SLOW_SERVER)
+    watch.open("?step=0&phase=schedule")
+    stepping = Stepping(watch)
+    keys = ["ArrowRight"] * 4 + ["End", "Home"] + ["ArrowRight"] * 5 + ["Home", "ArrowRight"]
+    stepping.press(*keys, every=0.35)
+    watch.page.wait_for_timeout(5000)
+    steps = [0, *stepping.wanted]
+    assert stepping.seen() == [b for a, b in itertools.pairwise([-1, *steps]) if a != b]
+    watch.at("step=0&phase=allocate")
+
+
+def test_a_choice_of_request_and_layer_is_not_undone(watch: Watch) -> None:
+    watch.page.add_init_script(SLOW_SERVER)
+    watch.open()
+    names = ["B", "A", "B", "A", "B"]
+    for name in names:
+        watch.stage.locator(".requests button", has_text=name).click()
+        watch.page.wait_for_timeout(400)
+        watch.stage.locator(".layers button", has_text="layer 1" if name == "B" else "0").click()
+        watch.page.wait_for_timeout(400)
+    title = watch.stage.locator(".state-of")
+    for _ in range(10):
+        expect(title).to_have_text("State of request B, layer 1")
+        watch.page.wait_for_timeout(500)
+    watch.at("request=B&layer=1")
 
 
 def test_copy_link_copies_the_address(browser: Browser, app_url: str) -> None:

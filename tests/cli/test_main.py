@@ -77,10 +77,9 @@ def test_bad_input_is_exit_code_2(
 def test_a_wrong_scenario_is_exit_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", scenario_file(tmp_path, engine={"block_size": 0})]) == 2
-    assert capsys.readouterr().err == (
-        "engine.block_size = 0: input should be greater than or equal to 1\n"
-    )
+    path = scenario_file(tmp_path, engine={"block_size": 0})
+    assert main(["run", path]) == 2
+    assert capsys.readouterr().err == f"{path}: engine.block_size = 0: allowed 1 to 65536\n"
 
 
 def test_a_back_end_that_is_not_there_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:

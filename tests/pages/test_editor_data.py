@@ -58,10 +58,10 @@ def test_a_scenario_survives_the_editor(scenario) -> None:
     ("name", "allowed"),
     [
         ("mode", "none or align or all"),
-        ("block_size", "1 or more"),
-        ("num_blocks", "2 or more"),
+        ("block_size", "1 to 65536"),
+        ("num_blocks", "2 to 4096"),
         ("num_mamba_groups", "1 to 4"),
-        ("prefill_chunk_limit", "1 or more, or empty"),
+        ("prefill_chunk_limit", "1 to 65536, or empty"),
         ("retention", "dense, boundary, or a number from 1"),
         ("conv_kernel", "2 to 4"),
         ("allow_unsound", "on or off"),
@@ -142,11 +142,11 @@ def broken(change):
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
-        ("engine.block_size", 0, "greater than or equal to 1"),
+        ("engine.block_size", 0, "allowed 1 to 65536"),
         ("engine.block_size", None, "engine.block_size"),
         ("engine.num_spec", 5, "1 + num_spec"),
         ("engine.retention", "sometimes", "engine.retention"),
-        ("layer.num_layers", 9, "less than or equal to 8"),
+        ("layer.num_layers", 9, "allowed 1 to 8"),
     ],
 )
 def test_a_wrong_setting_is_named(path: str, value, says: str) -> None:

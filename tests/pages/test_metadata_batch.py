@@ -104,7 +104,7 @@ def plain(**row: Any) -> dict[str, Any]:
         ([A, B], {"builder": "mamba1"}, ["drafts = 2", "Mamba-1", "without drafts"]),
         ([A, B], {"replayssm_buffer_len": 4}, ["drafts = 2", "ReplaySSM"]),
         ([A, B], {"max_num_seqs": 1}, ["max requests = 1", "2 rows"]),
-        ([A, B], {"block_size": 0}, ["block size = 0", "greater than or equal to 1"]),
+        ([A, B], {"block_size": 0}, ["block size = 0", "allowed 1 to 4096"]),
         ([A, B], {"mode": "some"}, ["cache mode = 'some'", "'none', 'align' or 'all'"]),
         ([A], {"pad_to": 4}, ["padded to = 4", "full graphs"]),
         ([A, B], {"pad_to": 4, "full_graphs": True}, ["padded to = 4", "row 1 (B) is a prefill"]),

@@ -107,18 +107,26 @@ def test_an_address_edited_by_hand_wins(app: AppTest) -> None:
     assert app.selectbox(key="preset").value == "plain-decode"
 
 
-def test_an_echo_of_the_old_address_changes_nothing(app: AppTest) -> None:
-    """A click can come with the address from before the last change."""
+def test_an_echo_of_an_old_address_changes_nothing(app: AppTest) -> None:
+    """A click can come with the address from before the last change, however late."""
     app.run()
     app.selectbox(key="preset").select("plain-decode").run()
     app.query_params.clear()
     app.run()
     assert app.selectbox(key="preset").value == "plain-decode"
-    session = app.session_state["session"]
-    session.links = [(link, when - state.ECHO_SECONDS) for link, when in session.links]
-    app.query_params.clear()
+
+
+def test_the_reader_stepping_is_no_wish(app: AppTest) -> None:
     app.run()
-    assert app.selectbox(key="preset").value == DEFAULT_PRESET, "but later it is a wish"
+    session = app.session_state["session"]
+    number, place = session.wish, app.session_state["wish"]
+    session.state = session.state.changed(step=3)  # as `follow` does
+    app.run()
+    assert session.wish == number
+    assert app.session_state["wish"] == place
+    app.selectbox(key="preset").select("plain-decode").run()
+    assert session.wish > number
+    assert app.session_state["wish"].place.step == 2
 
 
 def test_a_damaged_link_says_so_in_one_sentence(app: AppTest) -> None:
@@ -188,9 +196,7 @@ def test_the_editor_says_what_is_wrong_and_applies_what_is_right(
     next(button for button in app.button if button.label == "Edit scenario").click().run()
     assert [success.value for success in app.success] == ["This scenario can run."]
     number(app, "block size").set_value(0).run()
-    assert [error.value for error in app.error] == [
-        "engine.block_size = 0: input should be greater than or equal to 1"
-    ]
+    assert [error.value for error in app.error] == ["engine.block_size = 0: allowed 1 to 65536"]
     assert any("see the sentence" in text.value for text in app.markdown)
     assert named(app, "Apply").disabled
     number(app, "block size").set_value(8).run()
