@@ -12,9 +12,11 @@ from mambaviz.alignment import lockable
 from mambaviz.pages import compare_sidebar, shell, state
 from mambaviz.pages.assets import COMPARE_STYLE
 from mambaviz.pages.compare_component import CompareState, side_by_side
+from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Job, Run, recorded_run
 from mambaviz.pages.state import PageState
 from mambaviz.pages.watch import POLL_SECONDS, run_store, session_name
+from mambaviz.pages.wishes import standing
 from mambaviz.viz.compare.payload import ComparePayload, compare_payload
 
 KEPT_PAYLOADS = 24
@@ -81,7 +83,7 @@ def choose(view: PageState) -> tuple[Runs | None, list[Job | None]]:
 
 def _messages(view: PageState, runs: Runs | None, jobs: Sequence[Job | None]) -> None:
     if state.notice():
-        st.warning(state.notice(), icon=":material/info:")
+        st.warning(plain(state.notice()), icon=":material/info:")
     if runs is not None and runs.shows(view) and _beyond(runs, view):
         st.warning(_beyond(runs, view), icon=":material/info:")
     failed = [job for job in jobs if job is not None and job.status == "failed"]
@@ -135,7 +137,7 @@ def _follow(view: PageState, current: bool, something: bool) -> None:
 def _failed(jobs: Sequence[Job], runs: Runs | None) -> None:
     still = ". What you see are the runs before." if runs else "."
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.error(f"{jobs[0].problem.rstrip('.')}{still}", icon=":material/error:")
+        st.error(f"{plain(jobs[0].problem.rstrip('.'))}{still}", icon=":material/error:")
         if st.button("Try again", key="compare-retry"):
             for job in jobs:
                 run_store().retry(job)
@@ -161,52 +163,34 @@ def _wish(view: PageState) -> tuple[str, ...]:
 # --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Wish:
-    """Where the page wants the runs. It stays while the reader steps."""
-
-    run: str  # `ComparePayload.run`
-    place: CompareState
-    move: int  # counts the wishes, so that the same place can be wished again
-
-
 @st.fragment
 def _side_by_side(runs: Runs) -> None:
     """Alone when a step is reported: the sidebar does not depend on it."""
     view = state.current()
     payload = payload_of(runs, _lock(runs, view), _layer(runs, view))
-    wish = _wished(payload, runs, view)
+    place = _place(payload, view)
+    number = state.session().wish if runs.shows(view) else None
     shown = side_by_side(
         payload,
         key="compare-stage",
-        place=wish.place,
-        move=wish.move,
+        wish=standing("compare-wish", payload.run, place, number),
         hidden=[part for part in ("transport", "panels", "legend") if part in view.hide],
     )
-    if shown != st.session_state["compare_at"]:
-        st.session_state["compare_at"] = shown
-        if runs.shows(view):
-            marks = None if shown.marks == view.compare.marked else shown.marks
-            marks = view.compare.marks if marks is None else marks
-            changed = view.compare.changed(at=shown.at, phase=shown.phase, marks=marks)
-            state.update(compare=changed)
+    if shown != place and runs.shows(view):
+        _note(shown, view)
 
 
-def _wished(payload: ComparePayload, runs: Runs, view: PageState) -> Wish:
-    """The wish of before, or a new one if the view was changed by anything but the component."""
+def _place(payload: ComparePayload, view: PageState) -> CompareState:
     wanted = view.compare
-    place = CompareState(
-        at=payload.opening if wanted.at is None else wanted.at,
-        phase=wanted.phase,
-        marks=wanted.marked,
-    )
-    old: Wish | None = st.session_state.get("compare_wish")
-    settled = not runs.shows(view) or st.session_state.get("compare_at") == place
-    if old and old.run == payload.run and settled:
-        return old
-    wish = Wish(payload.run, place, old.move + 1 if old else 0)
-    st.session_state["compare_wish"], st.session_state["compare_at"] = wish, place
-    return wish
+    at = payload.opening if wanted.at is None else wanted.at
+    return CompareState(at, wanted.phase, wanted.marked)
+
+
+def _note(shown: CompareState, view: PageState) -> None:
+    """Take over where the reader has stepped to. Marks are said only where they were changed."""
+    marks = view.compare.marks if shown.marks == view.compare.marked else shown.marks
+    changed = view.compare.changed(at=shown.at, phase=shown.phase, marks=marks)
+    state.follow(compare=changed)
 
 
 def _lock(runs: Runs, view: PageState) -> str | None:

@@ -31,6 +31,7 @@ from mambaviz.pages.editor_data import (
     rows_from,
     to_draft,
 )
+from mambaviz.pages.plain import plain
 from mambaviz.scenario import Scenario, ScenarioError, parse
 
 Marks = dict[str, DeltaGenerator]  # by field: where to say that it is the wrong one
@@ -106,13 +107,13 @@ def _judge(draft: Draft, place: DeltaGenerator, marks: Marks) -> Scenario | None
     try:
         scenario = read_draft(draft)
     except FieldError as error:
-        place.error(str(error), icon=":material/error:")
+        place.error(plain(str(error)), icon=":material/error:")
         if error.field in marks:
             marks[error.field].markdown(":red[:material/arrow_upward: see the sentence at the top]")
         return None
     upload_problem = st.session_state[_UPLOAD_PROBLEM]
     if upload_problem:
-        place.error(upload_problem, icon=":material/error:")
+        place.error(plain(upload_problem), icon=":material/error:")
     else:
         place.success("This scenario can run.", icon=":material/check:")
     return scenario

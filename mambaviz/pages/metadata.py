@@ -14,6 +14,7 @@ from mambaviz.batch_record import BatchRecord, recorded
 from mambaviz.pages import batch_editor, shell, state, watch
 from mambaviz.pages.assets import METADATA_STYLE
 from mambaviz.pages.batch_component import pictures
+from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Run
 from mambaviz.pages.runs import recorded as recorded_run
 from mambaviz.pages.state import PageState
@@ -67,7 +68,7 @@ def _judge(settings: dict, rows: list[dict]) -> None:
     """Take over what the widgets say, or say what is wrong with it."""
     for sentence in (state.notice(), st.session_state.get(_PROBLEM, "")):
         if sentence:
-            st.warning(sentence, icon=":material/link_off:")
+            st.warning(plain(sentence), icon=":material/link_off:")
     try:
         batch = batch_editor.judge(settings, rows)
     except BatchError as error:
@@ -96,7 +97,8 @@ def _change(change: Callable[[dict, list[dict]], Batch], settings: dict, rows: l
 def _refused(sentence: str, settings: dict, rows: list[dict]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.error(
-            f"{_capital(sentence)}. What you see is the batch before.", icon=":material/error:"
+            f"{plain(_capital(sentence))}. What you see is the batch before.",
+            icon=":material/error:",
         )
         if "worker row" in sentence or "no block" in sentence:
             st.button(
@@ -121,7 +123,7 @@ def _record(batch: Batch, messages: st.delta_generator.DeltaGenerator) -> BatchR
     try:
         record = record_of(batch)
     except BatchError as error:
-        messages.error(f"{_capital(str(error))}. What you see is the batch before.")
+        messages.error(f"{plain(_capital(str(error)))}. What you see is the batch before.")
         return st.session_state.get(_LAST, recorded(next(iter(BATCHES))))
     st.session_state[_LAST] = record
     return record

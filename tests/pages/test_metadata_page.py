@@ -172,7 +172,7 @@ def test_a_pasted_batch_is_taken_or_refused_with_a_sentence(app: AppTest) -> Non
     app.text_area(key="batch-paste").set_value(json.dumps(mine)).run()
     press(app, "Use it")
     said = " ".join(found.value for found in app.warning)
-    assert "What was pasted was not taken: row 0 (<i>x), query = 99" in said
+    assert "What was pasted was not taken: row 0 (\\<i>x), query = 99" in said
     assert from_link(address(app))[0].batch_shown == shown.batch_shown
 
 
