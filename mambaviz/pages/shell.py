@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from urllib.parse import parse_qsl
 
 import streamlit as st
 
+from mambaviz.pages import state
 from mambaviz.pages.assets import FRAME_SCRIPT, LINK_SCRIPT, LINK_STYLE, LOGO, STYLE
 from mambaviz.pages.state import PageState
 from mambaviz.viz.theme import DARK, LIGHT
@@ -21,11 +23,18 @@ _copy_link = st.components.v2.component(
 )
 
 
-def frame(state: PageState) -> None:
+def frame(view: PageState) -> None:
     """Once a run of a page, before anything else is drawn."""
     st.logo(LOGO, size="small")
     st.html(f"<style>{tokens()}\n{STYLE.read_text(encoding='utf-8')}</style>")
-    _frame(key="frame", data={"theme": state.theme})
+    _frame(key="frame", data={"theme": view.theme}, on_popped_change=_went)
+
+
+def _went() -> None:
+    """The reader went back or forward in the history; the frame says to which address."""
+    popped = st.session_state["frame"].get("popped")
+    if isinstance(popped, dict) and isinstance(popped.get("address"), str):
+        state.went_to(dict(parse_qsl(popped["address"].removeprefix("?"))))
 
 
 def copy_link() -> None:

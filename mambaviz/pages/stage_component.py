@@ -4,18 +4,20 @@ One node stays in the page for as long as the key does. It gets the whole run on
 browser, and reports where it stands when it pauses or is stepped by hand, never while it plays.
 
     payload = stage_payload(trace)                       # cache this per trace
-    shown = stage(payload, key="stage", step=2, phase="post-copy", request="A", layer=0)
+    wish = standing("wish", payload.run, StageState(2, "post-copy", "A", 0), number)
+    shown = stage(payload, key="stage", wish=wish)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
 import streamlit as st
 
+from mambaviz.pages.wishes import Wish, answers
 from mambaviz.trace import PHASES, PhaseName
 from mambaviz.viz.assets import STAGE_HTML, stage_css, stage_js
 from mambaviz.viz.payload import StagePayload
@@ -44,33 +46,25 @@ def stage(
     payload: StagePayload,
     *,
     key: str,
-    step: int = 0,
-    phase: PhaseName = "schedule",
-    request: str | None = None,
-    layer: int = 0,
-    move: int = 0,
+    wish: Wish[StageState],
     hidden: Collection[Hidden] = (),
     on_move: Callable[[], None] | None = None,
 ) -> StageState:
     """Draw the stage and say where it stands.
 
-    ``payload`` is `mambaviz.viz.payload.stage_payload` of a trace. ``step``, ``phase``,
-    ``request`` and ``layer`` say where the page wants the stage; they move it when they or
-    ``move`` *change* from one run of the page to the next. While a reader steps they must stay
-    as they are: a report that answers to another wish is history (`reported`). ``move`` is for
-    wishing the same place again. ``hidden`` leaves parts out: the transport (with overview and
-    chips), the three lower panels, the legend.
+    ``payload`` is `mambaviz.viz.payload.stage_payload` of a trace. ``wish`` says where the page
+    wants the stage (`mambaviz.pages.wishes`). ``hidden`` leaves parts out: the transport (with
+    overview and chips), the three lower panels, the legend.
     ``on_move`` runs before the page when a reader has stepped or paused; the new state is then
     in ``st.session_state[key]["view"]`` and is what this function returns.
     """
-    given = StageState(step, phase, request, layer)
-    asked = {**asdict(given), "run": payload.run, "move": move}
+    asked = wish.asked
     result = _mount()(
         key=key,
         data={"payload": payload.text, "asked": asked, "hidden": sorted(hidden)},
         on_view_change=on_move or _nothing,
     )
-    return reported(result.view, asked) or given
+    return reported(result.view, asked) or wish.place
 
 
 def _nothing() -> None:
@@ -78,12 +72,8 @@ def _nothing() -> None:
 
 
 def reported(view: Any, asked: dict[str, Any]) -> StageState | None:
-    """What the browser said, if it is a view at all (it comes from outside) and still counts.
-
-    A report names the view that Python had asked for when it was made. Once Python asks for
-    another one the report is history: what is asked for counts.
-    """
-    if not isinstance(view, dict) or view.get("asked") != asked:
+    """What the browser said, if it is a view at all (it comes from outside) and still counts."""
+    if not answers(view, asked):
         return None
     step, phase, layer = view.get("step"), view.get("phase"), view.get("layer")
     request = view.get("request")

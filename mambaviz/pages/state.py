@@ -7,10 +7,8 @@ it before they are drawn and change it in their callbacks, so nothing else holds
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Annotated, Any, Literal, Self, get_args
 
 import streamlit as st
@@ -32,8 +30,7 @@ ThemeName = Literal["light", "dark"]
 Part = Literal["sidebar", "transport", "panels", "legend", "tabs"]
 PARTS: tuple[Part, ...] = get_args(Part)  # what a link may hide, in the order a link names them
 
-# Reports of a browser that answers to an address it has not taken over yet arrive within this.
-ECHO_SECONDS = 2.0
+MOST_WRITTEN = 512  # addresses of a session that are known as its own
 
 
 START: tuple[int, PhaseName] = (0, PHASES[0])
@@ -274,6 +271,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 
 # What belongs to the run that a link names, and goes with it if it cannot be read.
 OF_A_RUN = ("run", "preset", "step", "phase", "request", "layer")
+PLACE = {"step", "phase", "request", "layer", "compare"}
 
 
 # --------------------------------------------------------------------------------------
@@ -291,7 +289,9 @@ class Session:
     page: str = ""  # the page shown last
     notice: str = ""
     wanted_page: str = ""  # to go to at the next run
-    links: list[tuple[dict[str, str], float]] = field(default_factory=list)  # written, newest last
+    wish: int = 0  # counts the places that anything but the reader's stepping has asked for
+    written: list[dict[str, str]] = field(default_factory=list)  # addresses, newest last
+    sent: dict[str, str] | None = None  # the one the browser was given last
 
 
 def session() -> Session:
@@ -300,19 +300,29 @@ def session() -> Session:
 
 
 def current() -> PageState:
-    """The view of this session. An address that somebody else set wins: opened, edited, back.
+    """The view of this session. An address that is not one of ours wins: a link, an edited one.
 
-    A browser can report an address that we have replaced in the meantime (it sends the one it
-    has with every click); such an echo of a moment ago is no wish of the user's.
+    A browser sends the address it has with every click and step, and a slow answer lets it report
+    one that we have replaced long ago. So an address written by this session is never a wish;
+    going back to it in the history is, which the page's frame says (`went_to`).
     """
-    asked, links, now = st.query_params.to_dict(), session().links, time.monotonic()
-    if links and asked == links[-1][0]:
-        return session().state
-    replaced = ((link, after) for (link, _), (_, after) in pairwise(links))
-    if any(asked == link and now - after < ECHO_SECONDS for link, after in replaced):
-        return session().state
-    state, problem = from_link(asked)
+    asked, here = st.query_params.to_dict(), session()
+    if asked in here.written:
+        _send()
+        return here.state
+    return _open(asked)
+
+
+def went_to(params: Mapping[str, str]) -> PageState:
+    """The reader went back or forward in the browser's history."""
+    return _open(dict(params))
+
+
+def _open(params: dict[str, str]) -> PageState:
+    state, problem = from_link(params)
     say(problem)
+    session().wish += 1
+    session().written.append(params)  # a damaged one is replaced, but can be reported again
     _keep(state)
     return state
 
@@ -323,8 +333,11 @@ def enter(page: str) -> None:
     The navigation drops the query part of the address; it is written anew.
     """
     before, session().page = session().page, page
-    ours = READERS.keys() & st.query_params.to_dict().keys()
-    if before != page and session().links and not ours:
+    if before == page or not session().written:
+        return
+    session().wish += 1  # what stepped on that page is mounted anew
+    if not READERS.keys() & st.query_params.to_dict().keys():
+        session().sent = None
         _keep(session().state)
 
 
@@ -340,7 +353,13 @@ def page_wanted() -> str:
 
 
 def update(**changes: Any) -> PageState:
-    """Change the view, and the address with it."""
+    """Change the view, and the address with it; another place is a wish."""
+    session().wish += bool(changes.keys() & PLACE)
+    return follow(**changes)
+
+
+def follow(**changes: Any) -> PageState:
+    """Take over where the reader has stepped to: the address follows, nothing is asked for."""
     state = current().changed(**changes)
     _keep(state)
     return state
@@ -350,6 +369,7 @@ def show(scenario: Scenario) -> PageState:
     """Look at another scenario."""
     state = current().showing(scenario)
     say("")
+    session().wish += 1
     _keep(state)
     return state
 
@@ -373,11 +393,22 @@ def notice() -> str:
 
 
 def _keep(state: PageState) -> None:
-    session().state = state
-    link = _foreign_params() | to_link(state)
-    if st.query_params.to_dict() != link:
-        st.query_params.from_dict(link)
-    session().links = [*session().links, (link, time.monotonic())][-16:]
+    here, link = session(), _foreign_params() | to_link(state)
+    here.state = state
+    if not here.written or here.written[-1] != link:
+        here.written = [*here.written, link][-MOST_WRITTEN:]
+    _send()
+
+
+def _send() -> None:
+    """Give the browser the address written last. A run of the page can be broken off right here
+    for a newer one, which then does it."""
+    here = session()
+    link = here.written[-1]
+    if here.sent != link:
+        if here.sent is not None or st.query_params.to_dict() != link:
+            st.query_params.from_dict(link)
+        here.sent = link
 
 
 def _foreign_params() -> dict[str, str]:

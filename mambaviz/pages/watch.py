@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import streamlit as st
 
 from mambaviz.pages import editor, shell, sidebar, state, tabs, try_out
+from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Job, Run, RunStore, live_engine, recorded
 from mambaviz.pages.stage_component import StageState, stage
 from mambaviz.pages.state import PageState
+from mambaviz.pages.wishes import standing
 
 POLL_SECONDS = 0.5
 
@@ -82,7 +84,7 @@ def choose(view: PageState) -> Screen:
 def _messages(screen: Screen) -> None:
     for sentence in (state.notice(), beyond_the_end(screen)):
         if sentence:
-            st.warning(sentence, icon=":material/info:")
+            st.warning(plain(sentence), icon=":material/info:")
     job = screen.job
     if job is not None and job.status == "failed":
         _failed(screen, job)
@@ -131,7 +133,7 @@ def _failed(screen: Screen, job: Job) -> None:
     seen = "the recorded run" if screen.is_current else "the run before"
     still = f". What you see is {seen}." if screen.run else ""
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.error(f"{job.problem.rstrip('.')}{still}", icon=":material/error:")
+        st.error(f"{plain(job.problem.rstrip('.'))}{still}", icon=":material/error:")
         if st.button("Try again", key="retry"):
             run_store().retry(job)
             st.rerun()
@@ -168,15 +170,12 @@ def _given_up(view: PageState) -> bool:
 def _stage_and_tabs(run: Run) -> None:
     """Alone when the stage reports a step: the sidebar does not depend on it."""
     view = state.current()
-    wish = wished(run, view)
+    number = state.session().wish if shows(run, view) else None
+    wish = standing("wish", run.payload.run, within(run, view), number)
     shown = stage(
         run.payload,
         key="stage",
-        step=wish.place.step,
-        phase=wish.place.phase,
-        request=wish.place.request,
-        layer=wish.place.layer,
-        move=wish.move,
+        wish=wish,
         hidden=[part for part in ("transport", "panels", "legend") if part in view.hide],
     )
     _note(run, view, shown)
@@ -184,40 +183,12 @@ def _stage_and_tabs(run: Run) -> None:
         tabs.place(run, shown)
 
 
-@dataclass(frozen=True)
-class Wish:
-    """Where the page wants the stage. It stays while the reader steps: see `stage`."""
-
-    run: str  # `StagePayload.run`
-    place: StageState
-    move: int  # counts the wishes, so that the same place can be wished again
-
-
-def wished(run: Run, view: PageState) -> Wish:
-    """The wish of before, or a new one if the view was changed by anything but the stage.
-
-    While the run of before is on screen, the view is about another one and wishes nothing.
-    """
-    place = within(run, view)
-    old: Wish | None = st.session_state.get("wish")
-    settled = not shows(run, view) or st.session_state.get("stage_at") == place
-    if old and old.run == run.payload.run and settled:
-        return old
-    wish = Wish(run.payload.run, place, old.move + 1 if old else 0)
-    st.session_state["wish"], st.session_state["stage_at"] = wish, place
-    return wish
-
-
 def _note(run: Run, view: PageState, shown: StageState) -> None:
     """Take over where the reader has stepped to; a run of before leaves the address alone."""
     if shown.request == run.trace.scenario.requests[0].id:
         shown = replace(shown, request=None)  # the first one is what a link without says
-    if shown != st.session_state["stage_at"]:
-        st.session_state["stage_at"] = shown
-        if shows(run, view):
-            state.update(
-                step=shown.step, phase=shown.phase, request=shown.request, layer=shown.layer
-            )
+    if shown != within(run, view) and shows(run, view):
+        state.follow(**asdict(shown))
 
 
 def within(run: Run, view: PageState) -> StageState:

@@ -146,8 +146,7 @@ def test_a_broken_file_gets_a_sentence_and_changes_nothing(watch: Watch, tmp_pat
     watch.page.locator('input[type="file"]').set_input_files(broken)
     said = watch.page.locator(".st-key-messages").get_by_text("broken.json was not opened")
     expect(said).to_have_text(
-        "broken.json was not opened: requests[0].prompt_len = 0: "
-        "allowed 1 to 65536"
+        "broken.json was not opened: requests[0].prompt_len = 0: allowed 1 to 65536"
     )
     expect(watch.headline).to_have_text(headline)
     watch.at(r"\?step=1&phase=forward$")
@@ -202,12 +201,11 @@ WebSocket.prototype.addEventListener = function (type, act, ...rest) {
 };
 """
 # Keeps every place that the stage shows.
-PLACES = """
-const strip = document.querySelector(".overview");
-window.places = [Number(strip.getAttribute("aria-valuenow"))];
-new MutationObserver(() => window.places.push(Number(strip.getAttribute("aria-valuenow"))))
-  .observe(strip, { attributes: true, attributeFilter: ["aria-valuenow"] });
-"""
+PLACES = """(strip) => {
+  window.places = [Number(strip.getAttribute("aria-valuenow"))];
+  new MutationObserver(() => window.places.push(Number(strip.getAttribute("aria-valuenow"))))
+    .observe(strip, { attributes: true, attributeFilter: ["aria-valuenow"] });
+}"""
 PHASES_OF_THE_RUN = 5 * 8
 
 
@@ -216,7 +214,7 @@ class Stepping:
 
     def __init__(self, watch: Watch) -> None:
         self.watch, self.wanted = watch, []
-        watch.page.evaluate(PLACES)
+        watch.stage.locator(".overview").evaluate(PLACES)
 
     def press(self, *keys: str, every: float) -> None:
         for key in keys:

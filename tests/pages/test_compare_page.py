@@ -111,11 +111,8 @@ def test_choosing_a_lock_looks_for_the_place_anew(app: AppTest) -> None:
     assert address(app) == {"lock": "A2"}
 
 
-def test_an_echo_of_an_address_that_has_stood_for_long(app: AppTest) -> None:
-    """What counts is when the address was replaced, not when it was written."""
+def test_an_echo_of_an_old_address_changes_nothing(app: AppTest) -> None:
     app.run()
-    session = app.session_state["session"]
-    session.links = [(link, when - 10 * state.ECHO_SECONDS) for link, when in session.links]
     app.selectbox(key="compared").select("layout").run()
     app.query_params.clear()
     app.run()
@@ -264,10 +261,10 @@ def test_what_a_view_cannot_be() -> None:
 
 
 def test_a_report_counts_while_it_answers_to_the_wish() -> None:
-    asked = {"run": "x", "at": 3, "phase": "forward", "marks": True, "move": 0}
-    view = {"at": 4, "phase": "commit", "marks": False, "asked": asked}
+    asked = {"run": "x", "wish": 1, "at": 3, "phase": "forward", "marks": True}
+    view = {"at": 4, "phase": "commit", "marks": False, "asked": {"run": "x", "wish": 1}}
     assert reported(view, asked) == CompareState(4, "commit", False)
-    assert reported(view, {**asked, "move": 1}) is None
+    assert reported(view, {**asked, "wish": 2}) is None
     assert reported({**view, "phase": "lunch"}, asked) is None
     assert reported({**view, "at": "4"}, asked) is None
     assert reported("gone", asked) is None

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from mambaviz.pages.stage_component import StageState, reported
 
-ASKED = {"step": 0, "phase": "schedule", "request": None, "layer": 0, "run": "r"}
-VIEW = {"step": 2, "phase": "post-copy", "request": "A", "layer": 1, "asked": ASKED}
+ASKED = {"step": 0, "phase": "schedule", "request": None, "layer": 0, "run": "r", "wish": 3}
+ANSWERED = {"run": "r", "wish": 3}
+VIEW = {"step": 2, "phase": "post-copy", "request": "A", "layer": 1, "asked": ANSWERED}
 
 
 def test_a_report_is_a_state():
     assert reported(VIEW, ASKED) == StageState(2, "post-copy", "A", 1)
 
 
-def test_a_report_about_another_question_is_history():
-    assert reported(VIEW, {**ASKED, "step": 1}) is None
+def test_a_report_after_another_wish_is_history():
+    assert reported(VIEW, {**ASKED, "wish": 4}) is None
     assert reported(VIEW, {**ASKED, "run": "other"}) is None
 
 

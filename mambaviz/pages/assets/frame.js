@@ -3,6 +3,8 @@
 // 1. Fold the sidebar once where the window is too narrow for it and the stage side by side.
 // 2. Follow a link that asks for a theme: Streamlit keeps the reader's choice in localStorage and
 //    reads it at start, so a change needs one reload.
+// 3. Tell Python when the reader goes back or forward in the history: the address alone does not
+//    say it, because a browser also sends addresses that have been replaced meanwhile.
 
 const FOLD_BELOW = 1300; // px of window width
 const THEME_KEY = /^stActiveTheme-.*-v\d+$/;
@@ -25,9 +27,17 @@ function follow(theme) {
   window.location.reload();
 }
 
-export default function ({ parentElement, data }) {
-  if (parentElement.framed) return; // called again on every run of the page
-  parentElement.framed = true;
+export default function ({ parentElement, data, setStateValue }) {
+  const frame = parentElement;
+  frame.told = (address) => setStateValue("popped", { address, when: performance.timeOrigin + performance.now() });
+  if (frame.framed) return undefined; // called again on every run of the page
+  frame.framed = true;
   follow(data.theme);
   fold();
+  const popped = () => frame.told(window.location.search);
+  window.addEventListener("popstate", popped);
+  return () => {
+    window.removeEventListener("popstate", popped);
+    frame.framed = false;
+  };
 }

@@ -1,7 +1,6 @@
 // Runs side by side: one node that stays, steps all runs together in the browser, and tells
 // Python where it stands when it has been stepped by hand or has paused.
 
-const REPORT_AFTER = 250; // ms of quiet before Python hears of a step
 const LOW = 800; // window height below which the lower panels become tabs
 const NARROW = 1080;
 const STACKED = 800;

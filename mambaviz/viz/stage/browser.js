@@ -45,3 +45,41 @@ function luminance(colour) {
   const [red, green, blue] = numbers;
   return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255;
 }
+
+const REPORT_AFTER = 250; // ms of quiet before Python hears of a step
+
+// What Python asks and hears. The component owns the place while a reader steps: a wish of
+// Python's is taken up once, when its run or number is new, and whatever Python sends back of a
+// step it has heard of moves nothing. A report names the wish it comes after (pages/wishes.py).
+class Wishes {
+  constructor() {
+    this.report = () => {};
+  }
+
+  // Whether this is another wish than the one taken up before.
+  take({ run, wish }) {
+    const before = this.asked;
+    this.asked = { run, wish };
+    return !before || before.run !== run || before.wish !== wish;
+  }
+
+  // Python knows this view: it is the one it has asked for.
+  known(view) {
+    this.said = JSON.stringify([view, this.asked]);
+  }
+
+  // Tell Python where the component stands once it has been quiet for a while.
+  tell(view) {
+    clearTimeout(this.telling);
+    this.telling = setTimeout(() => {
+      const said = JSON.stringify([view(), this.asked]);
+      if (said === this.said) return;
+      this.said = said;
+      this.report({ ...view(), asked: this.asked });
+    }, REPORT_AFTER);
+  }
+
+  hush() {
+    clearTimeout(this.telling);
+  }
+}

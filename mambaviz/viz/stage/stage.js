@@ -2,7 +2,6 @@
 // Python hears where it stands when it pauses or has been stepped by hand, never while it plays.
 
 const SPEEDS = [0.5, 1, 2, 4];
-const REPORT_AFTER = 250; // ms of quiet before Python hears of a step
 const LOW = 800; // window height below which the lower panels become tabs
 const NARROW = 1080; // width of the stage below which it gets tighter
 const STACKED = 860;
@@ -17,7 +16,7 @@ class Stage {
     this.speed = 1;
     this.hex = false;
     this.tab = "why";
-    this.report = () => {};
+    this.wishes = new Wishes();
     this.leavers = [];
     this.listen();
   }
@@ -34,22 +33,20 @@ class Stage {
       part.classList.toggle("gone", this.hidden.has(part.dataset.part));
     }
     this.dress();
-    const told = JSON.stringify(asked);
+    const wished = this.wishes.take(asked);
     if (payload !== this.payload) {
       this.payload = payload;
       const next = JSON.parse(payload);
       // The same scenario computed anew (a live run for the recorded one) goes on where it is.
-      const stays = told === this.told && this.run?.run === next.run;
+      const stays = !wished && this.run?.run === next.run;
       const [place, playing] = [stays ? this.view() : asked, stays && this.playing];
       this.load(new Run(next));
       this.adopt(place);
       if (playing) this.toggle();
-    } else if (told !== this.told && !this.isAt(asked)) {
+    } else if (wished && !this.isAt(asked)) {
       this.adopt(asked);
     }
-    if (told !== this.told) this.said = JSON.stringify([this.view(), asked]);
-    this.told = told;
-    this.asked = asked;
+    if (wished) this.wishes.known(this.view());
   }
 
   isAt({ step, phase, request, layer }) {
@@ -80,14 +77,8 @@ class Stage {
   }
 
   tell() {
-    clearTimeout(this.telling);
-    if (this.playing) return;
-    this.telling = setTimeout(() => {
-      const said = JSON.stringify([this.view(), this.asked]);
-      if (said === this.said) return; // Python knows
-      this.said = said;
-      this.report({ ...this.view(), asked: this.asked });
-    }, REPORT_AFTER);
+    if (this.playing) this.wishes.hush();
+    else this.wishes.tell(() => this.view());
   }
 
   // ---------------------------------------------------------------- a run comes in
@@ -175,7 +166,7 @@ class Stage {
       this.tell();
       return;
     }
-    clearTimeout(this.telling);
+    this.wishes.hush();
     if (this.frame === this.last) this.show(0, "jump");
     this.playing = true;
     this.root.classList.add("playing");
@@ -757,7 +748,7 @@ class Stage {
 
   leave() {
     this.pause();
-    clearTimeout(this.telling);
+    this.wishes.hush();
     for (const undo of this.leavers) undo();
   }
 }
@@ -769,7 +760,7 @@ export default function mount({ data, parentElement, setStateValue }) {
     parentElement.stage = new Stage(root);
   }
   const { stage } = parentElement;
-  stage.report = (view) => setStateValue("view", view);
+  stage.wishes.report = (view) => setStateValue("view", view);
   stage.receive(data);
   return () => {
     stage.leave();
