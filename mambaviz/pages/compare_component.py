@@ -7,12 +7,13 @@ or has been stepped by hand.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
 import streamlit as st
 
+from mambaviz.pages.wishes import Wish, answers
 from mambaviz.trace import PHASES, PhaseName
 from mambaviz.viz.assets import COMPARE_HTML, compare_css, compare_js
 from mambaviz.viz.compare.payload import ComparePayload
@@ -40,18 +41,17 @@ def side_by_side(
     payload: ComparePayload,
     *,
     key: str,
-    place: CompareState,
-    move: int = 0,
+    wish: Wish[CompareState],
     hidden: Collection[Hidden] = (),
 ) -> CompareState:
-    """Draw the runs and say where they stand. ``place`` and ``move`` work as for the stage."""
-    asked = {**asdict(place), "run": payload.run, "move": move}
+    """Draw the runs and say where they stand. ``wish`` works as for the stage."""
+    asked = wish.asked
     result = _mount()(
         key=key,
         data={"payload": payload.text, "asked": asked, "hidden": sorted(hidden)},
         on_view_change=_nothing,
     )
-    return reported(result.view, asked) or place
+    return reported(result.view, asked) or wish.place
 
 
 def _nothing() -> None:
@@ -59,8 +59,8 @@ def _nothing() -> None:
 
 
 def reported(view: Any, asked: dict[str, Any]) -> CompareState | None:
-    """What the browser said, if it is a view at all and answers to what is asked for now."""
-    if not isinstance(view, dict) or view.get("asked") != asked:
+    """What the browser said, if it is a view at all (it comes from outside) and still counts."""
+    if not answers(view, asked):
         return None
     at, phase, marks = view.get("at"), view.get("phase"), view.get("marks")
     if not (isinstance(at, int) and phase in PHASES and isinstance(marks, bool)):

@@ -21,7 +21,7 @@ class Compare {
     this.phase = 0;
     this.tab = "below";
     this.marks = false;
-    this.report = () => {};
+    this.wishes = new Wishes();
     this.leavers = [];
     this.listen();
   }
@@ -38,20 +38,18 @@ class Compare {
       part.classList.toggle("gone", this.hidden.has(part.dataset.part));
     }
     this.dress();
-    const told = JSON.stringify(asked);
+    const wished = this.wishes.take(asked);
     if (payload !== this.payload) {
       this.payload = payload;
       const next = JSON.parse(payload);
-      const stays = told === this.told && this.run?.run === next.run;
+      const stays = !wished && this.run?.run === next.run;
       const place = stays ? this.view() : asked;
       this.load(new Run({ ...next, steps: next.moments }));
       this.adopt(place);
-    } else if (told !== this.told && !this.isAt(asked)) {
+    } else if (wished && !this.isAt(asked)) {
       this.adopt(asked);
     }
-    if (told !== this.told) this.said = JSON.stringify([this.view(), asked]);
-    this.told = told;
-    this.asked = asked;
+    if (wished) this.wishes.known(this.view());
   }
 
   isAt({ at, phase, marks }) {
@@ -76,14 +74,8 @@ class Compare {
   }
 
   tell() {
-    clearTimeout(this.telling);
-    if (this.playing) return;
-    this.telling = setTimeout(() => {
-      const said = JSON.stringify([this.view(), this.asked]);
-      if (said === this.said) return; // Python knows
-      this.said = said;
-      this.report({ ...this.view(), asked: this.asked });
-    }, REPORT_AFTER);
+    if (this.playing) this.wishes.hush();
+    else this.wishes.tell(() => this.view());
   }
 
   // ---------------------------------------------------------------- runs come in
@@ -222,7 +214,7 @@ class Compare {
       this.tell();
       return;
     }
-    clearTimeout(this.telling);
+    this.wishes.hush();
     if (this.moment === this.last) this.show(0, "jump");
     this.playing = true;
     this.root.classList.add("playing");
@@ -481,7 +473,7 @@ class Compare {
 
   leave() {
     this.pause();
-    clearTimeout(this.telling);
+    this.wishes.hush();
     for (const undo of this.leavers) undo();
   }
 }
@@ -506,7 +498,7 @@ export default function mount({ data, parentElement, setStateValue }) {
     parentElement.compare = new Compare(root);
   }
   const { compare } = parentElement;
-  compare.report = (view) => setStateValue("view", view);
+  compare.wishes.report = (view) => setStateValue("view", view);
   compare.receive(data);
   return () => {
     compare.leave();
