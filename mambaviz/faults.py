@@ -20,7 +20,7 @@ class Fault:
 FAULTS: dict[str, Fault] = {
     "accepted-count-not-reset": Fault(
         where="after a copy into the running block",
-        what="the accepted count keeps its old value although the state has been shifted into place",
+        what="the accepted count stays as it was although the state has moved into place",
     ),
     "bias-off-by-one": Fault(
         where="pre-copy and post-copy",
