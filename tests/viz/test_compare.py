@@ -147,9 +147,9 @@ def test_before_at_and_after_the_parting() -> None:
     assert told.headline(side, 3, "forward").headline == "Up to here the runs are the same."
     parted = told.headline(side, 3, "accept")
     assert parted.headline == "Here the runs part, in accept."
-    assert parted.plain == "A, accepted: “original” 3; “A keeps 0 at step 3” 1, and 1 more."
+    assert parted.plain == "A, accepted: original 3; “A keeps 0 at step 3” 1, and 1 more."
     assert told.headline(side, 4, "commit").headline == (
-        "At step 4 original copies 736 bytes, A keeps 0 at step 3 copies 224 bytes."
+        "At step 4 original copies 736 bytes, “A keeps 0 at step 3” copies 224 bytes."
     )
     assert told.headline(side, 6, "commit").headline == "original has ended."
     assert side.focus(3) == "A", "the request that they part over"

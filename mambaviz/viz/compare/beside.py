@@ -17,8 +17,8 @@ from mambaviz.viz.compare.rows import RunRows
 class SideBySide:
     """Two or three runs, locked to the same step, or to the same token of ``lock``.
 
-    States are read for ``layer``. Raises ValueError for a request that no run computes, KeyError for a
-    layer that one of them lacks.
+    States are read for ``layer``. Raises ValueError for a request that no run computes, KeyError
+    for a layer that one of them lacks.
     """
 
     def __init__(self, traces: Sequence[Trace], *, lock: str | None = None, layer: int = 0) -> None:

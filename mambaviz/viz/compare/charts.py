@@ -127,14 +127,14 @@ def _names(chart: Chart, names: Sequence[str], lines: Sequence[Sequence[Value]])
         if end is not None:
             places.setdefault((end, line[end] or 0), []).append(name)
     last_end = len(chart.labels) - 1
-    last = None
-    for (end, value), together in sorted(places.items(), key=lambda item: -item[0][1]):
+    taken: list[tuple[float, float]] = []
+    for (end, value), together in sorted(places.items(), key=lambda item: (-item[0][1], item[0])):
         x, y = chart.x(end) + 9, chart.y(value) + 4.2
         if end < last_end:
             x, y = x - 5, y - 13
-        else:
-            y = y if last is None else max(y, last + 14)
-            last = y
+        while any(abs(x - other) < 60 and abs(y - height) < 13 for other, height in taken):
+            y += 13
+        taken.append((x, y))
         text = Text("s125 semi halo", 0, 0, _fitting(together))
         yield Mark(f"name {value} {end}", x, y, Body("", (text,), layer=2))
 

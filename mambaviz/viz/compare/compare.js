@@ -113,14 +113,19 @@ class Compare {
       small.title = caption;
       const findings = el("div", "findings");
       findings.hidden = true;
-      const scroll = el("div", "lists", lists);
+      const scroll = el("div", "scroll", lists);
+      const names = el("div", "names", ...run.requests.map(([request, short]) => {
+        const label = el("b", short.length > 2 ? "long" : "", short);
+        label.title = `request ${request}`;
+        return label;
+      }));
       const numbers = el("dl", "");
-      const node = el("section", "panel", el("h3", "", title, small, lamps), scroll, el("div", "of", strip), numbers, findings);
+      const node = el("section", "panel", el("h3", "", title, small, lamps), el("div", "lists", names, scroll), el("div", "of", strip), numbers, findings);
       node.setAttribute("aria-label", `run ${name}`);
       const [width] = run.sizes.lists;
       const picture = this.picture(lists, run.sizes.lists);
       const differ = new Picture(lists.appendChild(svgNode("g", {})), run.bodies, run.motion);
-      return { node, lamps, caption: small, lists, scroll, strip, numbers, findings, picture, differ, width, stripPicture: this.picture(strip, [run.sizes.panel, run.sizes.strip]) };
+      return { node, lamps, caption: small, lists, names, scroll, strip, numbers, findings, picture, differ, width, stripPicture: this.picture(strip, [run.sizes.panel, run.sizes.strip]) };
     });
     this.find(".runs").replaceChildren(...this.panels.map(({ node }) => node));
   }
@@ -162,6 +167,7 @@ class Compare {
     if (!this.run) return;
     this.buildMoments();
     this.scale();
+    for (const panel of this.panels) this.follow(panel);
     this.showMoments();
   }
 
@@ -169,10 +175,16 @@ class Compare {
   scale() {
     const { sizes } = this.run;
     for (const panel of this.panels) {
-      const room = panel.scroll.clientWidth - 18; // its padding
+      const [left, heading, row] = sizes.rows;
+      const room = panel.node.clientWidth - 18; // its padding
       const most = this.root.classList.contains("low") ? 1 : 1.1;
       const scale = clamp(room / sizes.panel, 0.86, most);
-      sizeSvg(panel.lists, ...sizes.lists, scale);
+      const [width, height] = sizes.lists;
+      sizeSvg(panel.lists, width - left, height, scale);
+      panel.lists.setAttribute("viewBox", `${left} 0 ${width - left} ${height}`);
+      panel.names.style.flexBasis = `${left * scale}px`;
+      panel.names.style.paddingTop = `${heading * scale}px`;
+      for (const name of panel.names.children) name.style.height = `${row * scale}px`;
       sizeSvg(panel.strip, sizes.panel, sizes.strip, clamp(room / sizes.panel, 0.6, most));
     }
     for (const body of this.root.querySelectorAll(".charts .body")) {
@@ -273,6 +285,7 @@ class Compare {
   showRun(panel, index, frame, manner) {
     const { run } = this;
     panel.picture.show(run.marks(`lists:${index}`, frame), manner, 1);
+    this.follow(panel);
     panel.differ.show(run.marks(`differ:${index}`, frame), "jump", 1);
     panel.stripPicture.show(run.marks(`strip:${index}`, frame), "jump", 1);
     this.caption(panel, index);
@@ -282,6 +295,17 @@ class Compare {
     }
     const lamps = run.panel(`lamps:${index}`, frame);
     if (this.isNew(`lamps:${index}`, lamps)) this.showLamps(panel, lamps, index);
+  }
+
+  // On a long list, keep the columns at work in view.
+  follow(panel) {
+    const { scroll, lists } = panel;
+    if (lists.width.baseVal.value <= scroll.clientWidth) return;
+    const scale = lists.width.baseVal.value / lists.viewBox.baseVal.width;
+    const [left] = this.run.sizes.rows;
+    const running = [...panel.picture.nodes.values()].filter(({ entry }) => this.run.bodies[entry[0]][1].includes("running"));
+    const at = Math.min(...running.map(({ entry }) => entry[1] - left)) * scale;
+    if (Number.isFinite(at)) scroll.scrollLeft = Math.max(0, at - scroll.clientWidth * 0.3);
   }
 
   // A run without a step here says so in the place of its caption, and is paler.

@@ -94,12 +94,14 @@ class _Packer:
             "run": run_key(side.traces, side.lock, side.layer),
             "phases": PHASES,
             "lock": side.lock,
+            "requests": [[request, pictures.short_name(request)] for request in side.requests],
             "runs": [[label.name, label.caption] for label in side.labels],
             "moments": [self._moment_json(moment) for moment in range(len(side.moments))],
             "opening": side.opening,
             "parting": None if parting is None else [parting.moment, PHASES.index(parting.phase)],
             "sizes": {
                 "lists": [self.panel.lists_width, Z.heading + len(side.requests) * Z.row],
+                "rows": [Z.left, Z.heading, Z.row],
                 "panel": self.panel.width,
                 "strip": Z.strip,
                 "found": [

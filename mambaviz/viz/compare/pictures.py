@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -70,9 +71,9 @@ def heading(panel: Panel) -> Iterator[Mark]:
 
 @drawn_once
 def list_row(row: ListRow, index: int, panel: Panel) -> Iterator[Mark]:
-    """One request's list; ``index`` counts the rows from the top."""
+    """One request's list; ``index`` counts the rows from the top. Its name stands beside the
+    picture, where it stays when a long list is scrolled."""
     y = Z.heading + index * Z.row
-    yield Mark(f"name{index}", 2, y + 26, _text(_name_size(row.request), short_name(row.request)))
     if row.note:
         yield Mark(f"note{index}", Z.left + 6, y + 25, _text("m s125", row.note))
     for cell in row.cells:
@@ -142,11 +143,14 @@ def strip(row: ListRow, words: tuple[str, str], panel: Panel) -> Iterator[Mark]:
     count = len(row.tokens)
     pitch = min(Z.token, room / count) if count else Z.token
     gap = 2 if pitch >= 12 else 0
-    every = 1 if pitch >= 18 else max(2, round(24 / pitch))
+    every = 1 if pitch >= 18 else math.ceil(26 / pitch)
     for position, status in enumerate(row.tokens):
-        label = str(position) if position % every == 0 and pitch * every >= 16 else ""
-        body = shapes.token(label, status, pitch - gap, Z.token_height)
-        yield Mark(f"t{position}", Z.left + position * pitch, 2, body)
+        x = Z.left + position * pitch
+        label = str(position) if every == 1 else ""
+        body = shapes.token(label, status, pitch - gap, Z.token_height, radius=3 if gap else 0)
+        yield Mark(f"t{position}", x, 2, body)
+        if every > 1 and position % every == 0:  # wider than its token: on top of the others
+            yield Mark(f"n{position}", x + pitch / 2, 18, _text("mid s12 halo", str(position)))
     after = Z.left + count * pitch + 8
     for index, text in enumerate(words):
         cls = "s125 semi m" if index == 0 else "s125 m"

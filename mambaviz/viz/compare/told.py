@@ -5,6 +5,7 @@ Everything is worked out from the traces; nothing is said that the runs on show 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -58,7 +59,7 @@ def _broken(side: SideBySide, moment: int, phase: PhaseName) -> Words | None:
     if not broken:
         return None
     parts = [
-        f"{_names(_invariants(found))} {_verb(_invariants(found), 'break', 'breaks')} in “{name}”"
+        f"{_names(_invariants(found))} {_verb(_invariants(found), 'break', 'breaks')} in {_quoted(name)}"
         for name, found in broken.items()
     ]
     first = next(iter(broken.values()))[0]
@@ -66,7 +67,7 @@ def _broken(side: SideBySide, moment: int, phase: PhaseName) -> Words | None:
     whole = [name for name in side.names if name not in broken]
     spans = [Span(told, "wrong")]
     if whole:
-        spans.append(Span(f" In “{_names(whole)}” every invariant holds."))
+        spans.append(Span(f" In {_runs_named(whole)} every invariant holds."))
     return Words(f"{'; '.join(parts)}.", tuple(spans))
 
 
@@ -110,9 +111,9 @@ def _resumes(one: Admission) -> str:
 def _how(names: list[str], end: str, first: bool) -> str:
     several = len(names) > 1
     if end == "start over":
-        return f"{_names(names)} {'start' if several else 'starts'} over"
+        return f"{_runs_named(names)} {'start' if several else 'starts'} over"
     verb = ("resume " if several else "resumes ") if first else ""
-    return f"{_names(names)} {verb}{end}"
+    return f"{_runs_named(names)} {verb}{end}"
 
 
 def _all_how(end: str) -> str:
@@ -158,7 +159,7 @@ def _parted(side: SideBySide, moment: int, phase: PhaseName) -> Words | None:
     if moment == parting.moment:
         first = parting.differences[0]
         told = "; ".join(
-            f"“{name}” {value if value is not None else 'nothing'}"
+            f"{_quoted(name)} {value if value is not None else 'nothing'}"
             for name, value in zip(side.names, first.values, strict=True)
         )
         more = len(parting.differences) - 1
@@ -175,9 +176,9 @@ def _ended(side: SideBySide, moment: int, _phase: PhaseName) -> Words | None:
     gone = [name for name, step in zip(side.names, steps, strict=True) if step is None]
     if not gone:
         return None
-    told = f"{_names(gone)} {'have' if len(gone) > 1 else 'has'} ended."
+    told = f"{_runs_named(gone)} {'have' if len(gone) > 1 else 'has'} ended."
     if side.lock is not None:
-        told = f"{_names(gone)} never {'get' if len(gone) > 1 else 'gets'} to this token."
+        told = f"{_runs_named(gone)} never {'get' if len(gone) > 1 else 'gets'} to this token."
     return Words(told, _numbers_line(side, moment))
 
 
@@ -195,7 +196,7 @@ def _going_on(side: SideBySide, moment: int) -> Words:
         for name, count in zip(side.names, copied, strict=True):
             groups.setdefault(count, []).append(name)
         parts = [
-            f"{_names(names)} {_verb(names, 'copy', 'copies')} "
+            f"{_runs_named(names)} {_verb(names, 'copy', 'copies')} "
             + (f"{spaced(count)} bytes" if count else "nothing")
             for count, names in sorted(groups.items(), key=lambda item: -(item[0] or 0))
         ]
@@ -213,7 +214,7 @@ def _each(side: SideBySide, values: Sequence[int | None]) -> str:
     if len(set(values)) == 1:
         return "–" if values[0] is None else f"{spaced(values[0])} each"
     return ", ".join(
-        f"{name} {'–' if value is None else spaced(value)}"
+        f"{_quoted(name)} {'–' if value is None else spaced(value)}"
         for name, value in zip(side.names, values, strict=True)
     )
 
@@ -336,7 +337,7 @@ def _prefill_notes(side: SideBySide, moment: int) -> list[Line]:
         return [
             (
                 Span(
-                    f"{_names(slow)}{rule} needs {most} steps for {request}’s {prompt} prompt "
+                    f"{_runs_named(slow)}{rule} needs {most} steps for {request}’s {prompt} prompt "
                     f"tokens where {min(known)} would do."
                 ),
             )
@@ -497,7 +498,7 @@ def _progress(side: SideBySide, run: int, request: str, moment: int) -> str:
     if step is None or running is None:
         return "–"
     text = f"{running.num_computed} → {step.num_computed_after[request]}"
-    if running.drafts and running.accepted_drafts is not None:
+    if len(side.traces) == 2 and running.drafts and running.accepted_drafts is not None:
         text += f", kept {running.accepted_drafts} of {running.drafts}"
     return text
 
@@ -553,6 +554,15 @@ def _names(names: Sequence[str]) -> str:
     if len(names) <= 1:
         return "".join(names)
     return ", ".join(names[:-1]) + f" and {names[-1]}"
+
+
+def _runs_named(names: Sequence[str]) -> str:
+    return _names([_quoted(name) for name in names])
+
+
+def _quoted(name: str) -> str:
+    """A run's name inside a sentence: in quotes if it is more than one word."""
+    return f"“{name}”" if re.search(r"\W", name) else name
 
 
 def _verb(names: Sequence[str], many: str, one: str) -> str:
