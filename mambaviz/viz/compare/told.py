@@ -59,8 +59,9 @@ def _broken(side: SideBySide, moment: int, phase: PhaseName) -> Words | None:
     if not broken:
         return None
     parts = [
-        f"{_names(_invariants(found))} {_verb(_invariants(found), 'break', 'breaks')} in {_quoted(name)}"
+        f"{_names(names)} {_verb(names, 'break', 'breaks')} in {_quoted(name)}"
         for name, found in broken.items()
+        for names in [_invariants(found)]
     ]
     first = next(iter(broken.values()))[0]
     told = f"{first.invariant} in {first.phase}: {_stop(first.message)}"
