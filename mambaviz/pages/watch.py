@@ -185,8 +185,9 @@ def _stage_and_tabs(run: Run) -> None:
 
 def _note(run: Run, view: PageState, shown: StageState) -> None:
     """Take over where the reader has stepped to; a run of before leaves the address alone."""
-    if shown.request == run.trace.scenario.requests[0].id:
-        shown = replace(shown, request=None)  # the first one is what a link without says
+    first = run.trace.scenario.requests[0].id
+    if shown.request == (run.payload.request_at(shown.step, shown.phase) or first):
+        shown = replace(shown, request=None)  # what a link without a request opens with
     if shown != within(run, view) and shows(run, view):
         state.follow(**asdict(shown))
 
@@ -194,8 +195,8 @@ def _note(run: Run, view: PageState, shown: StageState) -> None:
 def within(run: Run, view: PageState) -> StageState:
     """The view's place, as far as the run on screen has it."""
     trace = run.trace
-    others = {plan.id for plan in trace.scenario.requests[1:]}
-    request = view.request if view.request in others else None
+    known = {plan.id for plan in trace.scenario.requests}
+    request = view.request if view.request in known else None
     return StageState(
         step=min(view.step, len(trace.steps) - 1),
         phase=view.phase,

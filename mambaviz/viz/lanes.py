@@ -102,7 +102,8 @@ def _one_column(tokens: int, columns: int) -> Axis:
 
 def _even_columns(block_size: int, columns: int) -> Axis:
     room = Z.width - Z.left
-    token = min(Z.token, max(8.0, room / (block_size * min(columns, 3))))
+    most = int(room // Z.column)  # so many columns fit at once
+    token = min(Z.token, max(8.0, room / (block_size * min(columns, most))))
     width = max(Z.column, block_size * token)
     shown = max(columns, int(room // width))  # the axis goes on to the panel's edge
     lefts = tuple(Z.left + index * width for index in range(shown + 1))
@@ -273,7 +274,8 @@ def _query(query: QueryView | None, axis: Axis) -> Iterator[Mark]:
     reach = end + 8 + width  # past the axis, or past what one sees without scrolling
     before = reach > axis.width or (reach > Z.width >= end and start - width > Z.left)
     x, cls = (start - 6, "end m s12 halo") if before else (end + 8, "m s12 halo")
-    yield Mark("query-text", x, 35, _label(cls, query.text))
+    ground = Rect("page", -2 - width if before else -2, -11, width + 4, 14)
+    yield Mark("query-text", x, 35, Body("", (ground, Text(cls, 0, 0, query.text)), layer=2))
 
 
 @_drawn_once
@@ -345,8 +347,9 @@ def _row(row: tuple[BlockView, ...], axis: Axis, y: float) -> Iterator[Mark]:
         yield Mark(name, x, y, block_body(cell, width, Z.block_height))
         if cell.role == "running":  # a mark of its own, so that it slides when the column advances
             outline = Rect("outline", 1.5, 1.5, width - 3, Z.block_height - 3, 5)
+            mark = shapes.wrong_mark(width - 4, 3) if cell.wrong else []
             cls = "running wrong" if cell.wrong else "running"
-            yield Mark("running", x, y, Body(cls, (outline,), layer=2))
+            yield Mark("running", x, y, Body(cls, (outline, *mark), layer=2))
 
 
 @lru_cache(maxsize=4096)
@@ -372,7 +375,9 @@ def block_body(cell: BlockView, width: float, height: float) -> Body:
     parts.append(Text("end s135 semi", width - 8, line, _state_text(cell)))
     if cell.window:
         parts.append(Text("win s12", left, 36, shapes.window_text(cell.window, cell.offset)))
-    title = f"block {cell.block}, {cell.role}"
+    if cell.wrong and cell.role != "running":  # the running outline carries it
+        parts += shapes.wrong_mark(width - 4, 3)
+    title = f"block {cell.block}, {cell.role}" + (", an invariant is broken here" * cell.wrong)
     bare = " bare" if cell.role == "running" else ""
     cls = shapes.block_class(cell.role, cell.wrong) + bare
     return Body(cls, tuple(parts), 1, cell.block, title)

@@ -29,6 +29,13 @@ TOKEN_NAME: dict[RowStatus, str] = {
     "accepted": "accepted",
     "rejected": "rejected",
 }
+SIGN_NAME: dict[str, str] = {
+    "migrate": "migrate",
+    "checkpoint": "checkpoint",
+    "boundary": "boundary",
+    "hit": "prefix hit",
+    "preempted": "preempted",
+}
 HEIGHT = 16
 
 
@@ -39,11 +46,19 @@ class Item:
     text: str
 
 
-def items(roles: Collection[Role], statuses: Collection[RowStatus]) -> list[Item | None]:
-    """Roles, tokens and the copy arrow, as far as a run has them; None is a dividing line."""
+def items(
+    roles: Collection[Role],
+    statuses: Collection[RowStatus],
+    events: Collection[str] = (),
+) -> list[Item | None]:
+    """Roles, tokens, the copy arrow and the overview's signs, as far as a run has them; None is a
+    dividing line."""
     blocks = [_role(role, name) for role, name in ROLE_NAME.items() if role in roles]
     tokens = [_token(status, name) for status, name in TOKEN_NAME.items() if status in statuses]
-    return [*blocks, None, *tokens, None, _arrow()]
+    if "wrong" in events:
+        blocks.append(_wrong())
+    signs = [_sign(event, name) for event, name in SIGN_NAME.items() if event in events]
+    return [*blocks, None, *tokens, None, _arrow(), *signs]
 
 
 def _role(role: Role, name: str) -> Item:
@@ -51,6 +66,15 @@ def _role(role: Role, name: str) -> Item:
     if LETTER[role]:
         parts.append(Text("mid s12 bold", 11.5, 12.2, LETTER[role]))
     return Item(22, Body(shapes.block_class(role), tuple(parts)), name)
+
+
+def _wrong() -> Item:
+    parts = [*shapes.block_frame("free", 22, HEIGHT, 4), *shapes.wrong_mark(18, 6, 6)]
+    return Item(24, Body("bk wrong", tuple(parts)), "invariant broken")
+
+
+def _sign(event: str, name: str) -> Item:
+    return Item(17, Body(f"event {event}", shapes.event_sign(event)), name)
 
 
 def _token(status: RowStatus, name: str) -> Item:

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mambaviz.trace import INVARIANTS, PHASES, Role, Step, Trace
+from mambaviz.trace import INVARIANTS, PHASES, PhaseName, Role, Step, Trace
 from mambaviz.viz import changes, lanes, legend, shapes, state_stage, tables
 from mambaviz.viz.changes import Scales
 from mambaviz.viz.lanes import Axis
@@ -28,7 +28,7 @@ from mambaviz.viz.views import (
     num_groups,
     twin_layers,
 )
-from mambaviz.viz.words import Words, boundary_reached, words
+from mambaviz.viz.words import Words, boundary_reached, pool_counts, words
 
 Json = Any
 
@@ -39,13 +39,22 @@ class StagePayload:
 
     run: str
     text: str
+    about: tuple[tuple[str, ...], ...]  # by frame, the requests that its events are about
+
+    def request_at(self, step: int, phase: PhaseName) -> str | None:
+        """The request that a view opens with which names none; None for the first one."""
+        about = self.about[step * len(PHASES) + PHASES.index(phase)]
+        return about[0] if about else None
 
 
 def stage_payload(trace: Trace) -> StagePayload:
     """Everything the stage shows of a run. Takes a while for long runs: keep it per trace."""
     data = _Packer(trace).pack()
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return StagePayload(f"{trace.scenario_hash}:{trace.backend}", text)
+    about = tuple(
+        requests_about(step, phase) for step in trace.steps for phase in range(len(PHASES))
+    )
+    return StagePayload(f"{trace.scenario_hash}:{trace.backend}", text, about)
 
 
 class _Packer:
@@ -109,8 +118,16 @@ class _Packer:
         """Drawn signs and what they stand for; None is a dividing line."""
         return [
             None if item is None else [short(item.width), body_json(item.body), item.text]
-            for item in legend.items(self.roles, self.statuses)
+            for item in legend.items(self.roles, self.statuses, self._events())
         ]
+
+    def _events(self) -> set[str]:
+        return {
+            event
+            for step in self.trace.steps
+            for phase in range(len(PHASES))
+            for event in phase_events(self.trace, step, phase)
+        }
 
     def _sizes(self) -> Json:
         return {
@@ -209,6 +226,10 @@ class _Packer:
         return {
             "title": step_title(step),
             "events": [phase_events(self.trace, step, index) for index in range(len(PHASES))],
+            "about": [
+                [self.requests.index(name) for name in requests_about(step, index)]
+                for index in range(len(PHASES))
+            ],
             "lamps": tables.lamp_texts(step),
             "findings": [
                 [
@@ -304,10 +325,21 @@ def phase_events(trace: Trace, step: Step, phase: int) -> list[str]:
     return events
 
 
+def requests_about(step: Step, phase: int) -> tuple[str, ...]:
+    """Requests that a phase's events are about, the weightiest event deciding: an invariant that
+    breaks here, a copy, else what has broken in this step so far."""
+    found = step.phases[phase]
+    broken = [v for v in step.violations if PHASES.index(v.phase) <= phase and v.request]
+    here = [v.request for v in broken if v.phase == found.name]
+    copied = [copy.request for copy in found.copies if copy.skipped is None]
+    stopped = [copy.request for copy in found.copies]
+    names = here or copied or stopped or [v.request for v in broken]
+    return tuple(dict.fromkeys(name for name in names if name in step.requests))
+
+
 def pool_text(frame: Frame) -> str:
     """Where the pool's blocks are, in words that add up."""
-    free = frame.tables.free_queue
-    cached = sum(block in frame.tables.registered for block in free)
+    free, cached = pool_counts(frame)
     total = frame.trace.scenario.engine.num_blocks - 1
-    owned = total - len(free)
-    return f"pool: {len(free) - cached} free + {owned} owned + {cached} cached, unowned = {total}"
+    owned = total - free - cached
+    return f"pool: {free} free + {owned} owned + {cached} cached, unowned = {total}"

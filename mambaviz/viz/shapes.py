@@ -46,7 +46,8 @@ def block_frame(role: Role, width: float, height: float, radius: float = 5) -> l
     if role == "speculative":
         parts.append(Rect("dots", 2, 2, width - 4, height - 4, radius - 1))
     if role == "retired":
-        parts.append(Path("strike", f"M3 {n(height - 3)}L{n(width - 3)} 3"))
+        low = min(height - 3, 24)  # of a tall block only the line with id and state
+        parts.append(Path("strike", f"M3 {n(low)}L{n(width - 3)} 3"))
     return parts
 
 
@@ -58,6 +59,8 @@ def block_chip(block: int, role: Role, width: float, height: float, *, wrong: bo
     text = letter if role == "null" else f"{block} {letter}".strip()
     middle = width / 2 + (2 if role == "cached" else 0)
     parts.append(Text("mid s13 bold", middle, height / 2 + 4.7, text))
+    if wrong:
+        parts += wrong_mark(width - 3, 3, 7)
     return Body(block_class(role, wrong), tuple(parts), block=block)
 
 
@@ -112,6 +115,17 @@ def under_arrow(x_from: float, x_to: float, y: float, depth: float, tip: float) 
         f"V{n(tip + 6)}"
     )
     return [Path("line", line), arrow_head(x_to, tip, 0, -1)]
+
+
+def wrong_mark(x: float, y: float, radius: float = 8) -> list[Primitive]:
+    """A cross on a diamond around (x, y): in the corner of what an invariant names."""
+    arm = radius * 0.27
+    diamond = f"M{n(x)} {n(y - radius)}l{n(radius)} {n(radius)}l{n(-radius)} {n(radius)}"
+    cross = (
+        f"M{n(x - arm)} {n(y - arm)}l{n(2 * arm)} {n(2 * arm)}"
+        f"M{n(x + arm)} {n(y - arm)}l{n(-2 * arm)} {n(2 * arm)}"
+    )
+    return [Path("wrong-disc", f"{diamond}l{n(-radius)} {n(-radius)}z"), Path("wrong-cross", cross)]
 
 
 def pill(text: str, width: float, height: float) -> list[Primitive]:

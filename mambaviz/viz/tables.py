@@ -8,7 +8,16 @@ from typing import Any
 
 from mambaviz.attention.fields import FIELDS, ValueKind
 from mambaviz.log import violation_text
-from mambaviz.trace import INVARIANTS, PHASES, Decision, MetadataField, Role, Step, TensorRecord
+from mambaviz.trace import (
+    INVARIANTS,
+    PHASES,
+    Decision,
+    MetadataField,
+    Role,
+    Step,
+    TensorRecord,
+    Violation,
+)
 from mambaviz.viz.views import Frame
 
 # --------------------------------------------------------------------------------------
@@ -77,11 +86,14 @@ def _values(decisions: list[Decision | None], name: str) -> list[object]:
 
 def _counts(frame: Frame, requests: tuple[str, ...]) -> list[WhyRow]:
     steps = [frame.step.requests[request] for request in requests]
-    most = max((step.drafts for step in steps), default=0)
-    of_them = f"query tokens, {most} of them drafts" if most else "query tokens"
+    of_them = "query tokens (drafts)" if any(step.drafts for step in steps) else "query tokens"
+    scheduled = [
+        f"{step.num_scheduled} ({step.drafts})" if step.drafts else step.num_scheduled
+        for step in steps
+    ]
     return [
         _row("computed", "tokens final before this step", [step.num_computed for step in steps]),
-        _row("scheduled", of_them, [step.num_scheduled for step in steps]),
+        _row("scheduled", of_them, list(scheduled)),
     ]
 
 
@@ -398,7 +410,7 @@ def findings(step: Step) -> tuple[Finding, ...]:
         Finding(
             invariant=violation.invariant,
             phase=PHASES.index(violation.phase),
-            text=violation_text(violation),
+            text=_finding_text(violation),
             place=", ".join(
                 f"{name} {value}"
                 for name, value in (
@@ -416,6 +428,13 @@ def findings(step: Step) -> tuple[Finding, ...]:
         )
         for violation in step.violations
     )
+
+
+def _finding_text(violation: Violation) -> str:
+    """With its numbers, unless the message has them."""
+    if "should be" in violation.message:
+        return f"{violation.invariant} in {violation.phase}: {violation.message}"
+    return violation_text(violation)
 
 
 LAMP_MEANING = {

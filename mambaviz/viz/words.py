@@ -159,9 +159,20 @@ def _allocate(frame: Frame, request: str, layer: int) -> Told:
         ids = ", ".join(str(block) for block in dropped)
         spans += [f"The list lets go of {ids}; the worker’s row keeps the old ids. "]
     spans += _registered(frame)
-    free = len(frame.tables.free_queue)
-    spans.append(f"{_count(free, 'block')} of the pool stay free.")
+    spans.append(f"The pool is left with {_pool(frame)}.")
     return headline, spans
+
+
+def pool_counts(frame: Frame) -> tuple[int, int]:
+    """Blocks that can be taken: free ones, and cached ones that nobody owns."""
+    queue = frame.tables.free_queue
+    cached = sum(block in frame.tables.registered for block in queue)
+    return len(queue) - cached, cached
+
+
+def _pool(frame: Frame) -> str:
+    free, cached = pool_counts(frame)
+    return f"{free} free and {cached} cached, unowned {_plural(free + cached, 'block')}"
 
 
 def _fresh(frame: Frame, request: str, group: int) -> list[int]:
@@ -347,7 +358,8 @@ def _checkpoint_how(frame: Frame, request: str, copy: CopyView) -> list[Span | s
 def _conv_moves(copy: CopyView) -> list[Span | str]:
     first, last = copy.bias, copy.bias + copy.conv_rows - 1
     source = Span(f"running block {copy.src_block}", "running")
-    slide = f" slide to rows 0–{copy.conv_rows - 1} of "
+    verb = "slide" if copy.bias else "are copied"
+    slide = f" {verb} to rows 0–{copy.conv_rows - 1} of "
     if copy.in_place:
         return [f"conv rows {first}–{last} of ", source, f"{slide}the same block"]
     target = Span(f"block {copy.dst_block}", "cached")
@@ -441,10 +453,21 @@ def _forward(frame: Frame, request: str, layer: int) -> Told:
     ]
     spans: list[Span | str] = [Span(request, "strong")]
     last = start + count - 1
-    spans.append(
-        f" reads its state after {_count(start, 'token')}" if start else " starts from zero"
+    misread = any(
+        v.invariant == "I2" and v.phase == frame.phase.name and v.request == request
+        for v in frame.step.violations
     )
-    spans.append(f" and takes in {_positions(start, last)}: ")
+    if misread:
+        spans.append(f" was to go on from {_count(start, 'token')} and reads another state")
+    else:
+        spans.append(
+            f" reads its state after {_count(start, 'token')}" if start else " starts from zero"
+        )
+    spans.append(
+        f"; it takes in {_positions(start, last)}: "
+        if misread
+        else f" and takes in {_positions(start, last)}: "
+    )
     for index, (column, block, label) in enumerate(written):
         role = frame.tables.rows[request].roles[group][column]
         name = f"{_state_name(label)} in block {block}"
@@ -542,8 +565,7 @@ def _commit(frame: Frame, request: str, _layer: int) -> Told:
     if not step.violations:
         compared = sum(check.compared for check in step.checks)
         spans += [f"{_count(compared, 'comparison')} with the oracle, all of them hold. "]
-    free = len(frame.tables.free_queue)
-    spans.append(f"{_count(free, 'block')} {'is' if free == 1 else 'are'} free.")
+    spans.append(f"The pool has {_pool(frame)}.")
     return headline, spans
 
 

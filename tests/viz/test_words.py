@@ -101,7 +101,7 @@ def test_decision_table(watch):
     assert why.requests == ("A", "B")
     assert {row.name: row.values for row in why.rows} == {
         "computed": ("6", "9"),
-        "scheduled": ("3", "3"),
+        "scheduled": ("3 (2)", "3 (2)"),  # in brackets, of them drafts
         "accepted": ("2", "3"),
         "running": ("7", "10"),
         "new": ("8", "12"),

@@ -48,10 +48,10 @@ function whyTable(holder, why) {
   const many = why.requests.length > 4;
   const head = el("tr", "", el("th", "", why.title));
   head.firstChild.colSpan = many ? 1 : 2;
-  head.append(...why.requests.map((name) => el("th", "n", name)));
+  head.append(...why.requests.map((name) => titled(el("th", "n", name), name)));
   const rows = why.rows.map(([name, how, values, key, rule]) => {
     const row = el("tr", `${key ? "about" : ""} ${rule ? "rule" : ""}`, el("td", "", name));
-    if (!many) row.append(el("td", "how", how));
+    if (!many) row.append(titled(el("td", "how", how), how));
     row.append(...values.map((value) => el("td", "n", value)));
     return row;
   });
@@ -63,6 +63,11 @@ function whyTable(holder, why) {
     el("table", "formulas", ...lines),
     el("div", "reasons", ...reasons),
   );
+}
+
+function titled(node, title) {
+  node.title = title;
+  return node;
 }
 
 function boldEnd(text) {

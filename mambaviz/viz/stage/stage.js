@@ -51,18 +51,20 @@ class Stage {
 
   isAt({ step, phase, request, layer }) {
     const here = this.view();
-    return here.step === step && here.phase === phase && here.layer === layer
-      && (request === null || here.request === request);
+    const wanted = request ?? this.run.requests[this.about(this.frame)[0] ?? 0];
+    return here.step === step && here.phase === phase && here.layer === layer && here.request === wanted;
   }
 
   adopt({ step, phase, request, layer }) {
     const { run } = this;
     this.pause();
-    this.request = Math.max(0, run.requests.indexOf(request));
     this.layer = Math.max(0, run.layers.findIndex(([number]) => number === layer));
     this.group = run.layers[this.layer][1];
     const last = run.steps.length - 1;
     const at = Math.min(Math.max(step, 0), last) * run.phases.length + Math.max(0, run.phases.indexOf(phase));
+    const named = run.requests.indexOf(request);
+    this.picked = named >= 0;
+    this.request = this.picked ? named : this.about(at)[0] ?? 0;
     this.show(at, "jump");
   }
 
@@ -157,7 +159,15 @@ class Stage {
   nextEvent() {
     let frame = this.frame + 1;
     while (frame < this.last && !this.run.events(frame).length) frame += 1;
+    const about = this.about(frame);
+    if (!this.picked && about.length && !about.includes(this.request)) [this.request] = about;
     this.go(frame);
+  }
+
+  // The requests that a frame's events are about: shown where the reader has picked none.
+  about(frame) {
+    const phases = this.run.phases.length;
+    return this.run.steps[Math.floor(frame / phases)].about?.[frame % phases] ?? [];
   }
 
   toggle() {
@@ -312,9 +322,22 @@ class Stage {
     const running = this.lanes.pictures[this.request].picture.nodes.get("running");
     if (!running) return;
     const scroll = this.find(".lanes .scroll");
-    const x = running.entry[1] * scale;
-    if (x > scroll.scrollLeft + this.left * scale && x < scroll.scrollLeft + room * 0.7) return;
-    scroll.scrollTo({ left: Math.max(0, x - room * 0.35), behavior: manner === "jump" ? "auto" : "smooth" });
+    const [first, last] = this.atWork(running.entry[1]);
+    if (first > scroll.scrollLeft + this.left * scale && last < scroll.scrollLeft + room) return;
+    const before = Math.min(room * 0.35, room - (last - first) - 12);
+    scroll.scrollTo({ left: Math.max(0, first - Math.max(before, this.left * scale)), behavior: manner === "jump" ? "auto" : "smooth" });
+  }
+
+  // From where to where the selected lane is at work, in pixels: running column and arrows.
+  atWork(running) {
+    const group = this.run.groups[this.group];
+    const ends = [running, running + group.lefts[1] - group.lefts[0]];
+    for (const [name, { node }] of this.lanes.pictures[this.request].picture.nodes) {
+      if (!name.startsWith("arrow")) continue;
+      const box = node.getBBox();
+      ends.push(box.x, box.x + box.width);
+    }
+    return [Math.min(...ends) * this.scale, Math.max(...ends) * this.scale];
   }
 
   pinGutter() {
@@ -385,6 +408,7 @@ class Stage {
 
   choose({ request = this.request, layer = this.layer }) {
     this.pause();
+    this.picked ||= request !== this.request;
     this.request = request;
     this.layer = layer;
     this.group = this.run.layers[layer][1];
@@ -562,15 +586,18 @@ class Stage {
       const row = el("button", "", message, el("small", "", place ? `show ${place}` : "show"));
       row.type = "button";
       row.addEventListener("click", () => {
-        list.hidden = true;
-        if (request !== null) this.request = request;
+        if (request !== null) [this.request, this.picked] = [request, true];
         const number = run.layers.findIndex(([other]) => other === layer);
         if (number >= 0) [this.layer, this.group] = [number, run.layers[number][1]];
         this.go(step * run.phases.length + phase, "jump");
       });
       return row;
     });
-    list.replaceChildren(el("p", "", text), ...rows);
+    const close = el("button", "close", "✕");
+    close.type = "button";
+    close.setAttribute("aria-label", "close");
+    close.addEventListener("click", () => { list.hidden = true; });
+    list.replaceChildren(el("p", "", text), ...rows, close);
   }
 
   // ---------------------------------------------------------------- fields and blocks point at each other
