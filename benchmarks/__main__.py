@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 import kernels
-from benchmarks import copies, engine_cost, metadata_build
+from benchmarks import copies, copy_speed, engine_cost, metadata_build
 
 RESULTS = Path(__file__).resolve().parent / "results"
 MEASUREMENTS = {"copies": copies, "engine_cost": engine_cost}
@@ -38,7 +38,8 @@ def main() -> None:
         text = f"# {title}\n\n{conditions()}\n\n{measurement.table()}\n"
         (RESULTS / f"{name}-{kernels.BACKEND}.md").write_text(text, encoding="utf-8")
         print(text)
-    metadata_build.main()  # writes a page of its own
+    metadata_build.main()  # these write pages of their own
+    copy_speed.main()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 Reading order: ``memcpy.py`` (the loop that moves bytes), ``copy_block.py`` (one state of one
 request), ``preprocess.py`` and ``precopy.py`` (before a forward), ``postprocess.py`` (after
 acceptance), ``mixer.py`` (the forward). ``reference.py`` and ``mixer_reference.py`` say all of it
-again without Triton: the plain twins.
+again without Triton: the plain twins. ``pieces.py`` and ``fast_copy.py`` do 3.2 and 3.4 once more,
+for speed.
 
 The kernels named here are those of the process's back end (``backend.py``), launched as
 ``kernel[grid](...)`` with the arguments of section 3. ``kernel_set("reference")`` gives the
@@ -37,6 +38,10 @@ if BACKEND == "reference":
         preprocess_mamba_align_fused_kernel,
     )
 else:
+    from kernels.fast_copy import (
+        postprocess_mamba_pieces_kernel,
+        precopy_mamba_align_pieces_kernel,
+    )
     from kernels.memcpy import batch_memcpy, batch_memcpy_kernel
     from kernels.mixer import (
         causal_conv1d_decode_kernel,
@@ -86,6 +91,9 @@ class KernelSet:
     selective_state_decode_kernel: Kernel
     selective_state_prefill_kernel: Kernel
     replay_state_decode_kernel: Kernel
+    # The fast path (``fast_copy.py``); the reference has none.
+    postprocess_mamba_pieces_kernel: Kernel | None = None
+    precopy_mamba_align_pieces_kernel: Kernel | None = None
 
 
 def kernel_set(backend: BackendName | None = None) -> KernelSet:
@@ -129,4 +137,6 @@ def kernel_set(backend: BackendName | None = None) -> KernelSet:
         selective_state_decode_kernel,
         selective_state_prefill_kernel,
         replay_state_decode_kernel,
+        postprocess_mamba_pieces_kernel,
+        precopy_mamba_align_pieces_kernel,
     )

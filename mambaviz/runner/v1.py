@@ -213,4 +213,9 @@ def _without_copies(kernels: KernelSet) -> KernelSet:
         def __getitem__(self, _grid: object, /) -> Callable[..., Any]:
             return nothing
 
-    return replace(kernels, batch_memcpy=nothing, precopy_mamba_align_fused_kernel=NoKernel())
+    return replace(
+        kernels,
+        batch_memcpy=nothing,
+        precopy_mamba_align_fused_kernel=NoKernel(),
+        precopy_mamba_align_pieces_kernel=NoKernel(),
+    )

@@ -3,6 +3,9 @@
 A kernel of sections 3.2 and 3.4 finds a state by arithmetic: base address + block id *
 block stride. The context works these numbers out once, from the tensors that the layers are
 bound to, and keeps them on the device; after that a step uploads a few numbers per request.
+
+With ``fast`` it launches the fast kernels (`kernels.fast_copy`), which do the same from the same
+inputs; an observer is told of the launch of section 3 that they stand for.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from dataclasses import dataclass, field
 import torch
 
 from kernels import KernelSet, kernel_set
+from kernels.pieces import COMPILE_OPTIONS, Pieces, can_be_cut, num_programs
 from mambaviz.config import KVCacheConfig
 from mambaviz.worker.copy_specs import CopyFunc
 from mambaviz.worker.cpu_gpu import CpuGpuBuffer, MakeBuffer
@@ -28,6 +32,11 @@ from mambaviz.worker.protocols import ForwardContext
 COPY_BLOCK_SIZE = 1024  # lanes of a copy program: what one turn of its loop moves
 BYTES_PER_TILE = 64 * 1024  # larger states are shared out to several programs ...
 MAX_TILES = 16  # ... but most programs of a launch find nothing to copy
+
+FAST_KERNELS = {
+    "postprocess_mamba_fused_kernel": "postprocess_mamba_pieces_kernel",
+    "precopy_mamba_align_fused_kernel": "precopy_mamba_align_pieces_kernel",
+}
 
 
 @dataclass
@@ -71,6 +80,8 @@ class MambaSpecDecodeGPUContext:
     block_table_stride_req: int = 0  # elements between the rows of every block table
     num_blocks: int = 0  # ids that lead inside every state tensor; 0: not known
     num_tiles: int = 1  # programs that share one copy
+    fast: bool = False  # set before binding: the fast kernels are to run, where they can
+    pieces: Pieces | None = None  # None: the readable kernels run
     is_initialized: bool = False
     # Only addresses are kept on the device; this keeps what they point to alive.
     bound_tensors: list[torch.Tensor] = field(default_factory=list, repr=False)
@@ -169,6 +180,9 @@ class MambaSpecDecodeGPUContext:
         self.num_blocks = min(g.num_blocks for g in geometry)
         largest = max(state.tensor[0].nbytes for state in states)
         self.num_tiles = min(-(-largest // BYTES_PER_TILE), MAX_TILES)
+        if self.fast and can_be_cut(geometry, self.conv_state_dim_first):
+            device = self.state_base_addrs.device
+            self.pieces = Pieces.of(geometry, self.conv_state_dim_first, device)
         self.bound_tensors = [*(state.tensor for state in states), *block_tables]
         self.is_initialized = True
 
@@ -334,10 +348,26 @@ class MambaSpecDecodeGPUContext:
         }
 
     def _launch(self, kernel: str, num_reqs: int, inputs: dict[str, KernelInput]) -> None:
-        grid = (num_reqs, self.num_states, self.num_tiles)
-        run = getattr(self.kernels or kernel_set(None), kernel)
-        with observed(self.on_launch, Launch(kernel, grid, inputs)):
-            run[grid](**inputs)
+        launch = Launch(kernel, (num_reqs, self.num_states, self.num_tiles), inputs)
+        with observed(self.on_launch, launch):
+            self.run(launch)
+
+    def run(self, launch: Launch) -> None:
+        """Run a launch of section 3.2 or 3.4 over the bound states: fast, once there are pieces.
+
+        The fast kernels need the accepted counts' output apart from their input, as it always is
+        here, and no other grid than one that fills the device.
+        """
+        kernels = self.kernels or kernel_set(None)
+        if self.pieces is None:
+            getattr(kernels, launch.kernel)[launch.grid](**launch.inputs)
+            return
+        fast = getattr(kernels, FAST_KERNELS[launch.kernel])
+        inputs = {k: v for k, v in launch.inputs.items() if k != "COPY_BLOCK_SIZE"}
+        device = self.state_base_addrs.device
+        fast[(num_programs(device),)](
+            **inputs, **self.pieces.arguments(launch.grid[0]), **COMPILE_OPTIONS
+        )
 
 
 def _fill(target: torch.Tensor, values: list[int]) -> None:

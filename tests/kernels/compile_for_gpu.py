@@ -20,7 +20,8 @@ INT64_POINTERS = (
     "state_dim_row_stride",
 )
 UINT64_POINTERS = ("src_ptrs", "dst_ptrs")
-INTEGERS = ("block_table_stride_req", "num_reqs", "num_blocks")
+INTEGERS = ("block_table_stride_req", "num_reqs", "num_blocks", "num_pieces", "block_size")
+FOLDED = INTEGERS[:3]
 
 
 def compile_kernel(kernel: Any, constants: dict[str, Any]) -> str:
@@ -49,8 +50,10 @@ def compile_kernel(kernel: Any, constants: dict[str, Any]) -> str:
 
 def variants() -> list[tuple[str, dict[str, Any]]]:
     """Kernel name and constants: layouts, with and without mapping, arguments folded or not."""
+    from kernels.pieces import PIECE_BYTES, TILE_BYTES
+
     found: list[tuple[str, dict[str, Any]]] = []
-    ones = dict.fromkeys(INTEGERS, 1)
+    ones = dict.fromkeys(FOLDED, 1)
     for dim_first, mapped in product((False, True), repeat=2):
         common = {
             "COPY_BLOCK_SIZE": 1024,
@@ -69,6 +72,22 @@ def variants() -> list[tuple[str, dict[str, Any]]]:
             "num_accepted_tokens_out": None,
         }
         found += [("postprocess_mamba_fused_kernel", v) for v in (v1, v2, {**v1, **ones})]
+        pieces = {
+            "MAX_REQS": 64,
+            "PIECE_BYTES": PIECE_BYTES,
+            "TILE_BYTES": TILE_BYTES,
+            "MAX_CONV_ROWS": 16,
+            **{name: value for name, value in common.items() if name != "COPY_BLOCK_SIZE"},
+        }
+        found.append(("precopy_mamba_align_pieces_kernel", pieces))
+        advanced = {"num_scheduled_tokens": None, "num_draft_tokens": None}
+        found += [
+            ("postprocess_mamba_pieces_kernel", {**pieces, "PRECOMPUTED_NEW_COMPUTED": False}),
+            (
+                "postprocess_mamba_pieces_kernel",
+                {**pieces, **advanced, "PRECOMPUTED_NEW_COMPUTED": True},
+            ),
+        ]
     lanes = {"BLOCK_SIZE": 4, "MAMBA_BLOCK_SIZE": 4}
     found.append(("preprocess_mamba_align_fused_kernel", lanes))
     found.append(("preprocess_mamba_align_fused_kernel", {**lanes, "num_reqs": 1}))

@@ -13,12 +13,15 @@ from kernels.backend import INTERPRET_VARIABLE, child_environment
 from tests.kernels.compile_for_gpu import variants
 
 # Without these barriers an in-place shift, or a count that is reset, is a race between warps:
-# one in each of the two loops of the copy, one before the reset, one after the loads of 3.3.
+# one in each of the two loops of the copy, one before the reset, one after the loads of 3.3. In
+# the fast kernels one for each width by which a window moves (sums over the lanes need more).
 BARRIERS = {
     "precopy_mamba_align_fused_kernel": 2,
     "postprocess_mamba_fused_kernel": 3,
     "preprocess_mamba_align_fused_kernel": 1,
     "batch_memcpy_kernel": 2,
+    "precopy_mamba_align_pieces_kernel": 3,
+    "postprocess_mamba_pieces_kernel": 3,
 }
 
 

@@ -8,6 +8,8 @@ import torch
 
 import kernels
 from kernels import KernelSet
+from kernels.pieces import PIECE_BYTES, TILE_BYTES, num_programs
+from tests.kernels.fast import fast_kernel_set
 from tests.kernels.golden_cases import (
     StateMemory,
     StateSpec,
@@ -132,6 +134,35 @@ def test_large_in_place_shifts_with_many_warps(
         for r in range(num_reqs):
             expected = _shift_in_place(memory, expected, r + 1, bias)
         assert np.array_equal(memory.bytes(0), expected)
+
+
+@pytest.mark.gpu
+@LAYOUTS
+@pytest.mark.parametrize("path", ["readable", "fast"])
+def test_two_thousand_large_shifts_in_place(dim_first: bool, path: str) -> None:
+    """8 warps, 96 requests at once; each launch is compared on the device with its own slices."""
+    ks = kernels.kernel_set()
+    if ks.backend != "cuda":
+        pytest.skip(f"this process was told to run on {ks.backend!r}, where nothing runs at once")
+    if path == "fast":
+        ks = fast_kernel_set(
+            programs=num_programs(kernels.device()), piece_bytes=PIECE_BYTES, tile_bytes=TILE_BYTES
+        )
+    num_reqs, width, dim, bias = 96, 6, 8192, 1
+    spec = conv(width, dim, torch.bfloat16)
+    memory = StateMemory([spec], num_reqs + 1, device_of(ks), dim_first=dim_first)
+    tables = Tables.of([[[r + 1, r + 1] for r in range(num_reqs)]], memory.device)
+    state = memory.view(0).view(torch.int16)  # compare bits
+    fresh = torch.empty_like(state)
+    tokens = (state.transpose(1, 2) if dim_first else state)[1:]
+    expected = (fresh.transpose(1, 2) if dim_first else fresh)[1:]
+    columns = [[0] * num_reqs, [1] * num_reqs, [bias] * num_reqs]
+    for _ in range(2000):
+        state.random_()
+        fresh.copy_(state)
+        expected[:, : width - bias] = tokens[:, bias:].clone()
+        launch_precopy(ks, memory, tables, *columns, tiles=4, num_warps=8)
+        assert torch.equal(state, fresh)
 
 
 def _shift_in_place(memory: StateMemory, data: np.ndarray, block: int, bias: int) -> np.ndarray:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from kernels import BACKEND, device, kernel_set
 from mambaviz.config import KVCacheConfig
 from mambaviz.worker import MambaSpecDecodeGPUContext
 from mambaviz.worker.geometry import as_int64
@@ -19,6 +22,7 @@ from tests.worker.world import (
 )
 
 ROWS = {"a": [[1, 2, 3, 4]], "b": [[5, 6, 7, 8]]}
+READABLE = ["precopy_mamba_align_fused_kernel", "postprocess_mamba_fused_kernel"]
 TWO_GROUPS = {"a": [[0], [1, 2, 3, 4], [4, 3, 2, 1]], "b": [[0], [5, 6, 7, 8], [8, 7, 6, 5]]}
 
 
@@ -324,3 +328,47 @@ def test_a_launch_names_every_input() -> None:
     assert v2.inputs["idx_mapping"].tolist() == [0, 0]
     assert precopy.inputs["block_table_stride_req"] == 8
     assert v1.inputs["num_blocks"] == precopy.inputs["num_blocks"] == 12
+
+
+# ------------------------------------------------------------------------- the fast kernels
+
+
+@pytest.mark.parametrize("own", REFERENCE_AND_OWN)
+def test_the_fast_kernels_run_only_where_they_are_asked_for(own) -> None:
+    ctx = World(ROWS, kernels=own[0], device=own[1]).context(bind=True)
+    assert not ctx.fast
+    assert ctx.pieces is None
+
+
+@pytest.mark.parametrize("state_len", [5, 2000], ids=["fits a piece", "too tall for a piece"])
+def test_what_cannot_be_cut_stays_with_the_readable_kernels(state_len) -> None:
+    world = World(ROWS, state_len=state_len)
+    ctx = world.context()
+    ctx.fast = True
+    world.bind(ctx)
+    assert (ctx.pieces is not None) == (state_len == 5)
+
+
+@pytest.mark.skipif(BACKEND == "reference", reason="needs triton")
+@pytest.mark.parametrize("dim_first", [False, True], ids=["SD", "DS"])
+def test_the_fast_kernels_do_the_same_and_are_seen_as_what_they_stand_for(
+    dim_first, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mambaviz.worker.context.num_programs", lambda device: 2)
+    world = World(ROWS, kernels=None, device=device(), dim_first=dim_first, layers=2)
+    ctx = world.context()
+    ctx.fast = True
+    world.bind(ctx)
+    own = kernel_set()
+    monkeypatch.setattr(ctx, "kernels", replace(own, **dict.fromkeys(READABLE)))  # must not run
+    moved = world.after_copies("a", 0, 1, bias=1)
+    ctx.run_fused_precopy(2, world.tensor(1, 0), world.tensor(0, -1), world.tensor(1, 0), None)
+    assert world.snapshot() == moved
+    shifted = world.after_copies("a", 1, 1, bias=1)
+    accepted = world.tensor(2, 3)
+    ctx.run_fused_postprocess_align(
+        2, accepted, world.tensor(1, 1), world.tensor(6, 9), world.tensor(1, 0)
+    )
+    assert world.snapshot() == shifted
+    assert accepted.tolist() == [2, 1]
+    assert [launch.kernel for when, launch in world.launches if when == "before"] == READABLE
