@@ -69,7 +69,8 @@ def _preset(view: PageState) -> None:
         on_change=_take_preset,
     )
     if view.scenario.story:
-        st.html(f'<p class="mv-story">{escape(view.scenario.story)}</p>')
+        own = "" if view.preset_shown else "<b>(own)</b> "
+        st.html(f'<p class="mv-story">{own}{escape(view.scenario.story)}</p>')
 
 
 def _take_preset() -> None:
@@ -227,9 +228,8 @@ def _export(run: Run | None) -> None:
 
 def _replay(run: Run, view: PageState) -> str:
     """The run as a page of its own, opened where the stage stands."""
-    return replay_html(
-        run.trace, step=view.step, phase=view.phase, request=view.request, layer=view.layer
-    )
+    step, phase = run.payload.opening if view.opening else (view.step, view.phase)
+    return replay_html(run.trace, step=step, phase=phase, request=view.request, layer=view.layer)
 
 
 def foot(scenario: Scenario, run: Run | None) -> str:

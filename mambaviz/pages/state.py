@@ -54,7 +54,9 @@ OPENINGS: Mapping[str, tuple[int, PhaseName]] = {
 
 
 class PageState(BaseModel):
-    """One view of one run. ``custom`` is None for a preset; ``request`` None means the first.
+    """One view of one run. ``custom`` is None for a preset; ``request`` None means the one that
+    the phase is about. With ``opening`` a run of the user's own shows its first copy: where that
+    is, only the run can say.
 
     The Metadata page shows ``own_batch``, or the preset ``batch`` where that is None; the Compare
     page shows ``compare``.
@@ -66,6 +68,7 @@ class PageState(BaseModel):
     custom: Scenario | None = None
     step: Annotated[int, Field(ge=0)] = OPENINGS[DEFAULT_PRESET][0]
     phase: PhaseName = OPENINGS[DEFAULT_PRESET][1]
+    opening: bool = False
     request: str | None = None
     layer: Annotated[int, Field(ge=0)] = 0
     backend: BackendChoice = "auto"
@@ -108,13 +111,15 @@ class PageState(BaseModel):
 
     def changed(self, **changes: Any) -> PageState:
         """A validated copy with other values."""
+        if changes.keys() & {"step", "phase"}:
+            changes = {"opening": False, **changes}
         return PageState.model_validate({**dict(self), **changes})
 
     def showing(self, scenario: Scenario) -> PageState:
         """The same page where another run opens; a preset's own content stays a preset."""
         slug = next((slug for slug, preset in PRESETS.items() if preset == scenario), None)
         source = {"custom": scenario} if slug is None else {"preset": slug}
-        kept = {name: value for name, value in self if name not in (*OF_A_RUN, "custom")}
+        kept = {name: value for name, value in self if name not in (*OF_A_RUN, "custom", "opening")}
         return opened(**source, **kept)
 
 
@@ -123,7 +128,8 @@ def opened(**values: Any) -> PageState:
     preset = values.get("preset", DEFAULT_PRESET)
     from_start = values.keys() & {"custom", "step", "phase"}
     step, phase = START if from_start else OPENINGS.get(preset, START)
-    return PageState(**{"step": step, "phase": phase, **values})
+    opening = from_start == {"custom"} and values["custom"] is not None
+    return PageState(**{"step": step, "phase": phase, "opening": opening, **values})
 
 
 # --------------------------------------------------------------------------------------
@@ -139,7 +145,8 @@ def to_link(state: PageState) -> dict[str, str]:
     elif state.preset != DEFAULT_PRESET:
         link["preset"] = state.preset
     default = opened(custom=state.custom) if state.custom else opened(preset=state.preset)
-    if (state.step, state.phase) != (default.step, default.phase):
+    places = [(view.opening, view.step, view.phase) for view in (state, default)]
+    if places[0] != places[1]:
         link |= {"step": str(state.step), "phase": state.phase}
     for name in ("request", "layer", "backend", "theme"):
         value = getattr(state, name)

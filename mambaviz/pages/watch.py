@@ -120,13 +120,17 @@ def _follow(screen: Screen) -> None:
     before = "" if screen.run is None else " What you see is still the run before."
     with st.container(horizontal=True, vertical_alignment="center"):
         st.info(
-            f"Computing: {job.message}, {job.done_steps} steps done.{before}",
+            f"Computing: {job.message}, {_steps(job.done_steps)} done.{before}",
             icon=":material/hourglass_top:",
         )
         if st.button("Stop", key="stop"):
             store.stop(job, session)
             st.session_state["given_up"] = _wish(screen.view)
             st.rerun()
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"
 
 
 def _failed(screen: Screen, job: Job) -> None:
@@ -197,9 +201,10 @@ def within(run: Run, view: PageState) -> StageState:
     trace = run.trace
     known = {plan.id for plan in trace.scenario.requests}
     request = view.request if view.request in known else None
+    step, phase = run.payload.opening if view.opening else (view.step, view.phase)
     return StageState(
-        step=min(view.step, len(trace.steps) - 1),
-        phase=view.phase,
+        step=min(step, len(trace.steps) - 1),
+        phase=phase,
         request=request,
         layer=min(view.layer, trace.scenario.layer.num_layers - 1),
     )

@@ -40,6 +40,7 @@ class StagePayload:
     run: str
     text: str
     about: tuple[tuple[str, ...], ...]  # by frame, the requests that its events are about
+    opening: tuple[int, PhaseName]  # the first copy, or what breaks first, or the start
 
     def request_at(self, step: int, phase: PhaseName) -> str | None:
         """The request that a view opens with which names none; None for the first one."""
@@ -54,7 +55,7 @@ def stage_payload(trace: Trace) -> StagePayload:
     about = tuple(
         requests_about(step, phase) for step in trace.steps for phase in range(len(PHASES))
     )
-    return StagePayload(f"{trace.scenario_hash}:{trace.backend}", text, about)
+    return StagePayload(f"{trace.scenario_hash}:{trace.backend}", text, about, first_event(trace))
 
 
 class _Packer:
@@ -323,6 +324,16 @@ def phase_events(trace: Trace, step: Step, phase: int) -> list[str]:
     if any(PHASES.index(violation.phase) == phase for violation in step.violations):
         events.append("wrong")
     return events
+
+
+def first_event(trace: Trace) -> tuple[int, PhaseName]:
+    """Where a run is worth opening: its first copy, else the first thing that breaks."""
+    for wanted in ({"migrate", "checkpoint"}, {"wrong"}):
+        for step in trace.steps:
+            for index, phase in enumerate(PHASES):
+                if wanted & set(phase_events(trace, step, index)):
+                    return step.index, phase
+    return 0, PHASES[0]
 
 
 def requests_about(step: Step, phase: int) -> tuple[str, ...]:

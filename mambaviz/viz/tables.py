@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -319,9 +320,14 @@ def meanings(mode: str) -> dict[str, str]:
     return {name: f"{info.meaning} {_rule(info.rule, mode)}." for name, info in FIELDS.items()}
 
 
+SIGNS = {"s": "seq_len", "c": "computed", "B": "block_size"}  # of the rules in attention/fields
+
+
 def _rule(rule: str, mode: str) -> str:
     by_mode = [part for part in rule.split("; ") if part.startswith(f"{mode}: ")]
     found = by_mode[0].removeprefix(f"{mode}: ") if by_mode else rule
+    for sign, name in SIGNS.items():
+        found = re.sub(rf"(?<!['’\w]){sign}\b", name, found)
     return found[:1].upper() + found[1:]
 
 

@@ -146,7 +146,7 @@ def test_showing_a_presets_own_content_is_showing_the_preset() -> None:
     at_the_end = PageState(step=4, phase="commit", layer=1, backend="reference")
     assert at_the_end.showing(copy) == opened(preset="plain-decode", backend="reference")
     assert at_the_end.showing(OWN) == PageState(
-        custom=OWN, step=0, phase="schedule", backend="reference"
+        custom=OWN, opening=True, backend="reference", step=0, phase="schedule"
     )
     assert at_the_end.showing(OWN).showing(copy).custom is None
 
