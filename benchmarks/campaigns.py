@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 from mambaviz.compare import compare_traces
@@ -237,7 +238,11 @@ def run_campaign(name: str, code: str, workers: int) -> list[Finding]:
     seeds = [seed for seed in range(CAMPAIGNS[name].seeds) if seed not in done]
     chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
     started = time.monotonic()
-    with ProcessPoolExecutor(workers) as pool, path.open("a", encoding="utf-8") as out:
+    fresh = get_context("spawn")  # a fork of a process that has met CUDA cannot use it
+    with (
+        ProcessPoolExecutor(workers, mp_context=fresh) as pool,
+        path.open("a", encoding="utf-8") as out,
+    ):
         for number, found in enumerate(pool.map(_run_chunk, [name] * len(chunks), chunks), 1):
             findings += found
             out.writelines(json.dumps(asdict(finding)) + "\n" for finding in found)
