@@ -376,7 +376,9 @@ class Stage {
     const none = marks.size === 0;
     if (!this.isNew("changes", none, this.hex) && none) return;
     const width = run.panel(`width:${layer}`, this.frame) ?? 0;
-    sizeSvg(this.find(".change-picture"), width, run.sizes.changes[1], 1);
+    const room = this.find(".changes .body").clientWidth || width;
+    const scale = clamp(room / (width || 1), 0.9, 1); // a little too wide is made to fit
+    sizeSvg(this.find(".change-picture"), width, run.sizes.changes[1], scale);
     // A block's grids stand at another place in every phase: they do not slide, they are new.
     const how = manner === "copy" ? "copy" : "jump";
     this.changePicture.show(new Map(), "jump", this.speed);
