@@ -213,7 +213,7 @@ def test_a_live_run_takes_a_recorded_ones_place_quietly(open_replay, watch):
     assert replay.place == "step 2, forward"
     replay.do("""
         const data = JSON.parse(document.getElementById('data').textContent);
-        const asked = { ...data.asked, step: 1 };
+        const asked = { ...data.asked, step: 1, wish: 1 };
         stage.receive({ ...data, payload: data.payload + ' ', asked });
     """)
     assert replay.place == "step 1, schedule"  # now Python does ask for something
