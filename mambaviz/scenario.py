@@ -14,9 +14,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from mambaviz.faults import FAULTS
 
@@ -445,7 +446,7 @@ def _allowed(location: tuple[int | str, ...], grammar: Grammar) -> str | None:
     field = grammar.model_at(location[:-1]).model_fields.get(str(location[-1]))
     bounds = {
         kind: getattr(limit, kind)
-        for limit in (field.metadata if field is not None else ())
+        for limit in (_limits(field) if field is not None else ())
         for kind in ("ge", "le", "lt")
         if hasattr(limit, kind)
     }
@@ -453,6 +454,14 @@ def _allowed(location: tuple[int | str, ...], grammar: Grammar) -> str | None:
         return None
     top = bounds.get("le", bounds.get("lt", 0) - 1)
     return f"allowed {bounds['ge']} to {top}"
+
+
+def _limits(field: FieldInfo) -> Iterator[Any]:
+    """The limits of a field's number, also where the number may be left out (``int | None``)."""
+    yield from field.metadata
+    for member in get_args(field.annotation):
+        for info in getattr(member, "__metadata__", ()):
+            yield from getattr(info, "metadata", ())
 
 
 def _place(location: tuple[int | str, ...]) -> str:

@@ -60,6 +60,7 @@ REQUESTS = [
     ({"drafts": "abc"}, "requests[0].drafts: must be a number of drafts"),
     ({"drafts": 3}, "requests[0] (A): drafts = 3, but num_spec is 2; allowed 0 to 2"),
     ({"prompt": [1]}, "requests[0] = "),
+    ({"prompt_len": 0}, f"requests[0].prompt_len = 0: allowed 1 to {MOST_TOKENS}"),
     ({"arrive": 10**6}, "requests[0].arrive = 1000000: allowed 0 to 1000"),
 ]
 
