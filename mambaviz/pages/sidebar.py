@@ -6,11 +6,10 @@ from html import escape
 
 import streamlit as st
 
-from mambaviz.pages import editor, shell, state, try_out
+from mambaviz.pages import editor, export_menu, shell, state, try_out
 from mambaviz.pages.runs import Run
 from mambaviz.pages.state import BACKEND_CHOICES, BackendChoice, PageState
 from mambaviz.scenario import PRESETS, AcceptanceRate, RequestPlan, Scenario, ScenarioError
-from mambaviz.viz.export import replay_html
 
 OWN = "own"  # the entry of the preset list for a scenario that is none
 
@@ -47,7 +46,7 @@ def place(view: PageState, run: Run | None) -> None:
             with left:
                 shell.copy_link()
             with right:
-                _export(run)
+                export_menu.place(run)
             st.html(foot(view.scenario, run))
 
 
@@ -200,36 +199,6 @@ def backend(view: PageState) -> None:
 
 def _take_backend() -> None:
     state.update(backend=st.session_state["backend"])
-
-
-def _export(run: Run | None) -> None:
-    with st.popover("Export", width="stretch", disabled=run is None):
-        if run is None:
-            return
-        held = state.session()  # the file is made later, outside this session's script
-        name = f"run-{run.trace.scenario_hash[:7]}"
-        st.download_button(
-            "Run as JSON",
-            run.trace.to_json,  # made when asked for
-            file_name=f"{name}.json",
-            mime="application/json",
-            on_click="ignore",
-            width="stretch",
-        )
-        st.download_button(
-            "Replay as one HTML file",
-            lambda: _replay(run, held.state),
-            file_name=f"{name}.html",
-            mime="text/html",
-            on_click="ignore",
-            width="stretch",
-        )
-
-
-def _replay(run: Run, view: PageState) -> str:
-    """The run as a page of its own, opened where the stage stands."""
-    step, phase = run.payload.opening if view.opening else (view.step, view.phase)
-    return replay_html(run.trace, step=step, phase=phase, request=view.request, layer=view.layer)
 
 
 def foot(scenario: Scenario, run: Run | None) -> str:

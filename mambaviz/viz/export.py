@@ -11,10 +11,13 @@ from html import escape
 from mambaviz.trace import PhaseName, Trace
 from mambaviz.viz import theme
 from mambaviz.viz.assets import STAGE_HTML, stage_css, stage_js
-from mambaviz.viz.payload import stage_payload
+from mambaviz.viz.payload import StagePayload, stage_payload
+from mambaviz.viz.stamp import stamp
 
 # The file may run its own script and style and fetch nothing at all.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+
+KEYS = "Space plays, ← → a phase, Shift ← → a step, Home and End, E to the next event."
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -26,10 +29,12 @@ body{{font-family:{sans}}}
 {light}
 @media (prefers-color-scheme: dark){{{dark}}}
 body{{background:var(--background);color:var(--text)}}
-main{{padding:10px 20px;max-width:1600px;margin:auto}}
+main,footer{{padding:10px 20px;max-width:1600px;margin:auto;box-sizing:border-box}}
+footer{{color:var(--muted);font-size:12px;line-height:16px;overflow-wrap:anywhere;padding-top:0}}
 {css}
 </style></head>
 <body><main id="stage">{markup}</main>
+<footer>{stamp}<br>{keys}</footer>
 <script type="application/json" id="data">{data}</script>
 <script type="module">
 {script}
@@ -49,9 +54,13 @@ def replay_html(
     phase: PhaseName = "schedule",
     request: str | None = None,
     layer: int = 0,
+    payload: StagePayload | None = None,
 ) -> str:
-    """The stage of a run as the text of an HTML file, opened at the given place."""
-    payload = stage_payload(trace)
+    """The stage of a run as the text of an HTML file, opened at the given place.
+
+    ``payload`` is the run's own, where it is there already: it takes a while to make.
+    """
+    payload = payload or stage_payload(trace)
     asked = {"step": step, "phase": phase, "request": request, "layer": layer, "run": payload.run}
     data = {"payload": payload.text, "asked": asked, "hidden": []}
     return _PAGE.format(
@@ -62,6 +71,8 @@ def replay_html(
         dark=theme.css_of("html", "dark"),
         css=stage_css(),
         markup=STAGE_HTML,
+        stamp=escape(stamp(trace)),
+        keys=escape(KEYS),
         data=_inside_script(json.dumps(data, ensure_ascii=False)),
         script=stage_js().replace("export default function mount", "function mount"),
     )

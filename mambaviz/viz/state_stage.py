@@ -172,7 +172,7 @@ def _temporal(view: StateView) -> Iterator[Mark]:
     yield Mark("split", 0, Z.split, Body("", (split,), layer=0))
     yield Mark("title", 0, 160, _text("s135 semi", "Temporal state"))
     legend = "one bar a block, one cell for each token it has absorbed"
-    yield Mark("legend", 108, 160, _text("m s125", legend))
+    yield Mark("legend", 118, 160, _text("m s125", legend))
     bars, ruler = view.bars, _Ruler(view.fold, view.cell)
     pitch = Z.bars_height / max(5, len(bars))
     yield from _block_lines(view, ruler)

@@ -1,11 +1,15 @@
 """The stage as a standalone SVG: for export, notebooks and pages that show no scripts.
 
 The same scene as in the browser, with its style inside. `picture(trace, step, phase)` gives the
-lanes of all requests with the state of one beside them, under the phase's headline.
+lanes of all requests with the state of one beside them, under the phase's headline; `exported`
+adds the sentence and the stamp. Colours are written out: not every program that shows an SVG
+knows CSS variables.
 """
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterable
 from dataclasses import replace
 from xml.sax.saxutils import escape, quoteattr
@@ -27,6 +31,7 @@ from mambaviz.viz.scene import (
     heat_cells,
 )
 from mambaviz.viz.shapes import n
+from mambaviz.viz.stamp import Place, stamp
 from mambaviz.viz.theme import LANES, STATE, ThemeName
 from mambaviz.viz.views import Frame, frame_at, group_of
 from mambaviz.viz.words import words
@@ -60,6 +65,36 @@ def picture(
         raise KeyError(f"no request {chosen!r}; the run has {', '.join(names)}")
     frame = frame_at(trace, step, phase)
     return to_svg(stage_scene(frame, chosen, layer), words(frame, chosen, layer).headline, style)
+
+
+LETTER_WIDTH = 7.2  # of the sentence's type, on the wide side: no browser measures it here
+
+
+def exported(trace: Trace, place: Place, style: ThemeName = "light") -> str:
+    """The picture as a file that stands alone: with headline, sentence and stamp.
+
+    Raises KeyError for a step, phase, request or layer that the run does not have.
+    """
+    if place.request not in [plan.id for plan in trace.scenario.requests]:
+        raise KeyError(f"no request {place.request!r} in this run")
+    if place.layer not in {spec.layer for spec in trace.states}:
+        raise KeyError(f"no layer {place.layer} in this run")
+    frame = frame_at(trace, place.step, place.phase)
+    told = words(frame, place.request, place.layer)
+    inner = stage_scene(frame, place.request, place.layer)
+    lines = textwrap.wrap(told.plain, int((inner.width - 24) / LETTER_WIDTH)) or [""]
+    first = inner.named("where").y + 22
+    sentence = [
+        Mark(f"sentence{row}", 12, first + 20 * row, Body("", (Text("sentence", 0, 0, line),)))
+        for row, line in enumerate(lines)
+    ]
+    down = 20 * len(lines) + 6
+    below = [mark for mark in inner.marks if mark.name not in ("headline", "where")]
+    height = inner.height + down + 26
+    foot = Mark("stamp", 12, height - 14, Body("", (Text("m s12", 0, 0, stamp(trace)),)))
+    where = Mark("where", 12, 44, Body("", (Text("m s125", 0, 0, place.words),)))
+    marks = (inner.named("headline"), where, *sentence, *_moved(below, 0, down), foot)
+    return to_svg(Scene(inner.width, height, marks), f"{told.headline} {told.plain}", style)
 
 
 def stage_scene(frame: Frame, request: str, layer: int) -> Scene:
@@ -120,16 +155,20 @@ def _moved(marks: Iterable[Mark], dx: float, dy: float, prefix: str = "") -> lis
 # --------------------------------------------------------------------------------------
 
 
+_WITHOUT_COMMENTS = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
+
+
 def to_svg(scene: Scene, label: str, style: ThemeName = "light") -> str:
     """A scene as the text of an SVG file; ``label`` is what a screen reader says."""
     width, height = n(scene.width), n(scene.height)
     headline_size, _ = theme.TYPE["headline"]
+    sentence_size, _ = theme.TYPE["sentence"]
     css = "\n".join(
         (
-            theme.css_of("svg", style),
             f"svg{{font-family:{theme.SANS}}}",
             f".headline{{font-size:{n(headline_size)}px;font-weight:600}}",
-            marks_css(),
+            f".sentence{{font-size:{n(sentence_size)}px}}",
+            theme.written_out(_WITHOUT_COMMENTS.sub("", marks_css()), style),
         )
     )
     return (

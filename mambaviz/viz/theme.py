@@ -7,6 +7,7 @@ darkened in the light theme so that outlines reach a contrast of 3:1; texts reac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Literal
@@ -269,6 +270,13 @@ def css(selector: str) -> str:
 def css_of(selector: str, theme: ThemeName) -> str:
     """The same for one theme, as a standalone picture needs it."""
     return f"{selector}{{{_declarations(THEMES[theme])}{constants()}}}"
+
+
+def written_out(css: str, theme: ThemeName) -> str:
+    """A style sheet with the tokens' values in place of the variables. Raises KeyError for a
+    variable that is no token."""
+    values = dict(THEMES[theme].variables())
+    return re.sub(r"var\(--([\w-]+)\)", lambda found: values[found[1]], css)
 
 
 def _declarations(palette: Palette) -> str:

@@ -9,6 +9,8 @@ STYLE = _HERE / "page.css"
 FRAME_SCRIPT = _HERE / "frame.js"
 LINK_SCRIPT = _HERE / "copy_link.js"
 LINK_STYLE = _HERE / "copy_link.css"
+PICTURE_SCRIPT = _HERE / "picture.js"
+PICTURE_STYLE = _HERE / "picture.css"
 METADATA_STYLE = _HERE / "metadata.css"
 COMPARE_STYLE = _HERE / "compare.css"
 
@@ -18,6 +20,8 @@ ASSETS: tuple[Path, ...] = (
     FRAME_SCRIPT,
     LINK_SCRIPT,
     LINK_STYLE,
+    PICTURE_SCRIPT,
+    PICTURE_STYLE,
     METADATA_STYLE,
     COMPARE_STYLE,
 )

@@ -691,6 +691,8 @@ class Stage {
       this.pointBlock(node ? Number(node.dataset.block) : null);
     });
     this.on(this.root.ownerDocument, "keydown", (event) => this.key(event));
+    // Whoever saves a picture asks where the stage stands (pages/assets/picture.js).
+    this.on(this.root.ownerDocument, "mambaviz-where", (event) => { if (this.run) event.detail.view = this.view(); });
     this.on(window, "resize", () => this.fit());
     const dark = matchMedia("(prefers-color-scheme: dark)");
     this.on(dark, "change", () => setTimeout(() => this.dress(), 50));
