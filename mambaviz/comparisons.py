@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mambaviz.fault_scenarios import FAULT_SCENARIOS
 from mambaviz.faults import FAULTS
 from mambaviz.scenario import DEFAULT_PRESET, PRESETS, Scenario, ScenarioError, build
 
@@ -217,7 +218,7 @@ def _ready_made() -> dict[str, Comparison]:
         found[name] = Comparison(
             f"fault: {name}",
             f"In one of two runs, {fault.what}. The first step in which they part is marked.",
-            (default, varied(default, FAULT, name)),
+            (FAULT_SCENARIOS[name], varied(FAULT_SCENARIOS[name], FAULT, name)),
         )
     return found
 

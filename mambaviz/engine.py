@@ -23,14 +23,15 @@ from mambaviz.acceptance import Verdict, verify
 from mambaviz.attention import Mamba2AttentionMetadata
 from mambaviz.invariants import StepChecks, read_slots
 from mambaviz.metadata_record import metadata_record
+from mambaviz.mistakes import runner_class, scheduler_class
 from mambaviz.observe import RunObserver, tensor_record
 from mambaviz.oracle import AcceptedSequence, Oracle
 from mambaviz.request import RequestStatus
 from mambaviz.roles import block_roles, row_roles
-from mambaviz.runner import ModelRunner, V1Runner, V2Runner
+from mambaviz.runner import ModelRunner
 from mambaviz.runner.base import BatchTokens
 from mambaviz.scenario import Scenario
-from mambaviz.scheduler import Scheduler, SchedulerOutput
+from mambaviz.scheduler import SchedulerOutput
 from mambaviz.trace import (
     Metadata,
     Phase,
@@ -79,10 +80,11 @@ class Engine:
         self.kernels: KernelSet = kernels.kernel_set(chosen)
         on_host = self.kernels.backend == "reference"
         device = torch.device("cpu") if on_host else kernels.device()
-        self.scheduler = Scheduler(scenario)
+        self.scheduler = scheduler_class(scenario)(scenario)
         self.observer = RunObserver()
-        runner_class = V2Runner if scenario.engine.runner == "v2" else V1Runner
-        self.runner: ModelRunner = runner_class(scenario, self.kernels, device, self.observer)
+        self.runner: ModelRunner = runner_class(scenario)(
+            scenario, self.kernels, device, self.observer
+        )
         self.states = self.runner.cache.state_specs(scenario)
         self.specs = {(spec.layer, spec.state): spec for spec in self.states}
         self.observer.bind(self.runner, self.states)

@@ -13,7 +13,7 @@ H, P, N and dim as in ``layer.py``; T tokens, R rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -25,7 +25,7 @@ from kernels import KernelSet
 from mambaviz.attention import Mamba2AttentionMetadata
 from mambaviz.attention.conv1d import BLOCK_M
 from mambaviz.config import CacheMode
-from mambaviz.layer import MIN_DT, LayerParams
+from mambaviz.layer import MIN_DT, LayerParams, LayerShape
 from mambaviz.worker.launch import KernelInput, Launch, LaunchObserver, observed
 
 Layout = Literal["SD", "DS"]
@@ -35,9 +35,10 @@ Layout = Literal["SD", "DS"]
 class MixerConfig:
     """What a layer knows of the engine beside the metadata.
 
-    ``conv_window_from_last_computed`` is the named fault of section 5.2: in all mode with drafts
-    the window is looked for in the column of the last computed token, where a rejection across a
-    boundary has not left it.
+    The last two are named faults, both of all mode. ``conv_window_from_last_computed`` is that of
+    section 5.2: with drafts the window is looked for in the column of the last computed token,
+    where a rejection across a boundary has not left it. ``short_chunk_writes_its_source``: a
+    prefill of fewer tokens than a window holds writes to the block it reads.
     """
 
     mode: CacheMode
@@ -45,6 +46,7 @@ class MixerConfig:
     num_spec: int = 0
     layout: Layout = "SD"
     conv_window_from_last_computed: bool = False
+    short_chunk_writes_its_source: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +235,24 @@ def _prefill_rows(metadata: Mamba2AttentionMetadata, config: MixerConfig) -> _Pr
     )
 
 
+def _writing_short_chunks_to_their_source(
+    rows: _PrefillRows, metadata: Mamba2AttentionMetadata, shape: LayerShape
+) -> _PrefillRows:
+    """The fault ``short_chunk_writes_its_source``; all mode alone has columns to confuse."""
+    assert metadata.query_start_loc_p is not None
+    assert metadata.has_initial_states_p is not None
+    assert rows.read_columns is not None
+    assert rows.first_columns is not None
+    assert rows.last_columns is not None
+    is_short = metadata.query_start_loc_p.diff() < shape.conv_kernel - 1
+    is_short &= metadata.has_initial_states_p
+    return replace(
+        rows,
+        first_columns=torch.where(is_short, rows.read_columns, rows.first_columns),
+        last_columns=torch.where(is_short, rows.read_columns, rows.last_columns),
+    )
+
+
 # ---------------------------------------------------------------------------------------- launches
 
 
@@ -335,6 +355,8 @@ class _Forward:
     ) -> None:
         metadata, rows = self.metadata, _prefill_rows(self.metadata, self.config)
         assert metadata.nums_dict is not None
+        if self.config.short_chunk_writes_its_source:
+            rows = _writing_short_chunks_to_their_source(rows, metadata, self.weights.params.shape)
         self.launch(
             "causal_conv1d_prefill_kernel",
             (metadata.nums_dict[BLOCK_M]["tot"],),

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from mambaviz.faults import FAULTS
+from mambaviz.faults import FAULTS, fault_problems
 
 PRESET_DIR = Path(__file__).parent / "presets"
 
@@ -235,9 +235,7 @@ def _problems(scenario: Scenario) -> Iterator[str]:
     yield from _request_problems(scenario)
     yield from _event_problems(scenario)
     yield from _edit_problems(scenario)
-    for name in scenario.faults:
-        if name not in FAULTS:
-            yield f"faults: {_shorten(name)} is not a known fault; choose from {', '.join(FAULTS)}"
+    yield from fault_problems(scenario)
 
 
 def _engine_problems(scenario: Scenario) -> Iterator[str]:

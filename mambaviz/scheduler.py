@@ -150,7 +150,7 @@ class Scheduler:
 
     def __init__(self, scenario: Scenario) -> None:
         self.engine = scenario.engine
-        self.manager = CacheManager(scenario.engine)
+        self.manager = self._make_manager()
         self.requests: dict[str, Request] = {}  # all that arrived, in that order, ended or not
         self.running: list[Request] = []
         self.waiting: deque[Request] = deque()
@@ -174,6 +174,9 @@ class Scheduler:
         # What the worker has not been told yet.
         self._finished: set[str] = set()
         self._preempted: list[str] = []
+
+    def _make_manager(self) -> CacheManager:
+        return CacheManager(self.engine)
 
     # -- arrivals and planned events -----------------------------------------------------
 
@@ -307,6 +310,9 @@ class Scheduler:
         num_tokens = min(num_tokens, self.engine.largest_chunk)
         if self.engine.mode != "align":
             return num_tokens
+        return self._split(request, start, num_tokens)
+
+    def _split(self, request: Request, start: int, num_tokens: int) -> int:
         return split_at_boundaries(self.engine, request, start, num_tokens)
 
     def _admit(self, batch: _Batch, rows_prefill: bool) -> None:

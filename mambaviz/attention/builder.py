@@ -96,12 +96,8 @@ class BaseMambaAttentionMetadataBuilder:
         ):
             if tensor is not None:
                 require_rows(name, tensor, common.num_reqs)
-        split = split_batch(
-            batch,
-            common.num_actual_tokens,
-            self._decode_threshold(num_accepted_tokens),
-            num_decode_draft_tokens_cpu,
-        )
+        threshold = self._decode_threshold(num_accepted_tokens)
+        split = self._split(common, batch, threshold, num_decode_draft_tokens_cpu)
         metadata = self._counts_and_state_indices(common, split)
         metadata = self._with_decode_fields(metadata, common, num_accepted_tokens)
         metadata = self._with_prefill_fields(metadata, common, batch)
@@ -216,6 +212,17 @@ class BaseMambaAttentionMetadataBuilder:
     def _decode_threshold(self, num_accepted_tokens: torch.Tensor | None) -> int:
         # Only with accepted counts can a decode kernel take more than one token of a row.
         return 1 if num_accepted_tokens is None else self.reorder_batch_threshold
+
+    def _split(
+        self,
+        common: CommonAttentionMetadata,
+        batch: HostBatch,
+        decode_threshold: int,
+        num_decode_draft_tokens_cpu: torch.Tensor | None,
+    ) -> BatchSplit:
+        return split_batch(
+            batch, common.num_actual_tokens, decode_threshold, num_decode_draft_tokens_cpu
+        )
 
     def _counts_and_state_indices(
         self, common: CommonAttentionMetadata, split: BatchSplit

@@ -53,7 +53,8 @@ class CacheManager:
         self.prefix_caching = engine.mode != "none"
         self.pool = BlockPool(engine.num_blocks)
         self.mamba_groups = [
-            _mamba_group(engine, group, self.pool) for group in range(engine.num_mamba_groups)
+            self._make_mamba_group(engine, group, self.pool)
+            for group in range(engine.num_mamba_groups)
         ]
         self.attention_group = (
             AttentionGroup(engine.num_mamba_groups, self.pool, self.block_size)
@@ -66,6 +67,14 @@ class CacheManager:
         self._drop_last_matched_block = engine.drop_last_matched_block
         self._chains: dict[str, PrefixChain] = {}
         self._registered_this_step: set[int] = set()
+
+    def _make_mamba_group(self, engine: EngineSettings, group: int, pool: BlockPool) -> MambaGroup:
+        shape = (group, pool, engine.effective_block_size, engine.num_spec, engine.retention)
+        if engine.mode == "none":
+            return MambaNoneGroup(*shape)
+        if engine.mode == "align":
+            return MambaAlignGroup(*shape)
+        return MambaAllGroup(*shape, engine.register_draft_filled_blocks)
 
     # -- prefix hits ---------------------------------------------------------------------
 
@@ -254,12 +263,3 @@ class CacheManager:
         if NULL_BLOCK in self.free_queue():
             problems.append("the null block is in the free queue")
         return problems
-
-
-def _mamba_group(engine: EngineSettings, group: int, pool: BlockPool) -> MambaGroup:
-    shape = (group, pool, engine.effective_block_size, engine.num_spec, engine.retention)
-    if engine.mode == "none":
-        return MambaNoneGroup(*shape)
-    if engine.mode == "align":
-        return MambaAlignGroup(*shape)
-    return MambaAllGroup(*shape, engine.register_draft_filled_blocks)

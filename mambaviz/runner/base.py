@@ -107,7 +107,6 @@ class ModelRunner(ABC):
         self.device = device
         self.observer = observer
         self.engine = scenario.engine
-        self.faults = frozenset(scenario.faults)
         self.config = engine_config(scenario)
         self.kv_cache_config = kv_cache_config(scenario)
         self.group_ids, self.spec = get_mamba_groups(self.kv_cache_config)
@@ -124,21 +123,22 @@ class ModelRunner(ABC):
             num_spec=self.engine.num_spec,
             layout=self.engine.layout,
         )
-        self.builders = {
-            gid: Mamba2AttentionMetadataBuilder(
-                self.spec,
-                self.kv_cache_config.kv_cache_groups[gid].layer_names,
-                self.config,
-                device,
-            )
-            for gid in self.group_ids
-        }
+        self.builders = {gid: self._make_builder(gid) for gid in self.group_ids}
         self.requests: dict[str, CachedRequest] = {}
         self.batch = InputBatch.create(
             self.engine.max_num_seqs,
             {gid: self._max_columns() for gid in self.group_ids},
             device,
         )
+
+    @property
+    def conv_state_dim_first(self) -> bool:
+        """How copies take the conv state: DS (True) or SD."""
+        return self.engine.layout == "DS"
+
+    def _make_builder(self, gid: int) -> Mamba2AttentionMetadataBuilder:
+        layers = self.kv_cache_config.kv_cache_groups[gid].layer_names
+        return Mamba2AttentionMetadataBuilder(self.spec, layers, self.config, self.device)
 
     def _max_columns(self) -> int:
         if self.engine.mode == "none":
@@ -277,10 +277,7 @@ class ModelRunner(ABC):
         )
 
     def _table_for_metadata(self, gid: int, num_rows: int) -> torch.Tensor:
-        table = self.batch.block_table[gid].get_device_tensor(num_rows)
-        if "wrong-block-table-row" in self.faults:
-            return table.roll(-1, dims=0)
-        return table
+        return self.batch.block_table[gid].get_device_tensor(num_rows)
 
     def _accepted_for_metadata(self, num_rows: int) -> torch.Tensor | None:
         """With drafts configured the builder always gets the counts (section 5.2)."""

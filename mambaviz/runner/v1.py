@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 
@@ -35,8 +33,6 @@ class V1Runner(ModelRunner):
         super().__init__(scenario, kernels, device, observer)
         self.mamba_state_idx: dict[str, int] = {}
         max_num_reqs = self.engine.max_num_seqs
-        copying = _without_copies(kernels) if "pre-copy-skipped" in self.faults else kernels
-        is_ds = self.engine.layout == "DS"
         with_drafts = self.engine.num_spec > 0
         self.buffers = MambaBuffers.create(
             max_num_reqs,
@@ -45,11 +41,10 @@ class V1Runner(ModelRunner):
             self.make_buffer,
             device,
             with_postprocess_align=self.engine.mode == "align" and with_drafts,
-            conv_state_dim_first=is_ds,
+            conv_state_dim_first=self.conv_state_dim_first,
             on_launch=observer,
             kernels=kernels,
         )
-        self.buffers.preprocess.kernels = copying
         # A DS window that is shifted is no single region: only kernel 3.4 can move it.
         self.precopy_context = (
             MambaSpecDecodeGPUContext.create(
@@ -60,9 +55,9 @@ class V1Runner(ModelRunner):
                 self.make_buffer,
                 conv_state_dim_first=True,
                 on_launch=observer,
-                kernels=copying,
+                kernels=kernels,
             )
-            if is_ds
+            if self.conv_state_dim_first
             else None
         )
         self.prev_last_scheduled_buf = self.make_buffer(max_num_reqs, torch.int32)
@@ -75,8 +70,6 @@ class V1Runner(ModelRunner):
             self._recall_all_mode_columns(output)
             return []
         counts = self.batch.num_accepted_tokens_cpu
-        if "bias-off-by-one" in self.faults:
-            counts[: self.num_reqs] += 1
         before = {r: self.requests[r].num_accepted_tokens for r in self.batch.req_ids}
         moves = preprocess_mamba(
             output,
@@ -90,9 +83,6 @@ class V1Runner(ModelRunner):
             self.buffers.preprocess,
             self.precopy_context,
         )
-        if "accepted-count-not-reset" in self.faults:
-            for row, req_id in enumerate(self.batch.req_ids):
-                counts[row] = before[req_id]
         for row, req_id in enumerate(self.batch.req_ids):
             self.requests[req_id].num_accepted_tokens = int(counts[row])
         return [
@@ -166,7 +156,24 @@ class V1Runner(ModelRunner):
         """Run the fused postprocess; int32 ``[num_reqs]``, the counts for the next step."""
         context = self.buffers.postprocess_align
         assert context is not None
-        staged = counts.clone()
+        self._stage_checkpoint(context, output)
+        after = torch.from_numpy(self.batch.num_accepted_tokens_cpu)
+        postprocess_mamba_align_gpu(
+            bufs=self.buffers,
+            num_reqs=self.num_reqs,
+            num_accepted_tokens_gpu=counts.to(self.device),
+            num_accepted_tokens_cpu_tensor=after,
+            input_batch=self.batch,
+            kv_cache_config=self.kv_cache_config,
+            forward_context=self.forward_context,
+            mamba_state_copy_funcs=self.copy_funcs,
+        )
+        return after[: self.num_reqs]
+
+    def _stage_checkpoint(
+        self, context: MambaSpecDecodeGPUContext, output: SchedulerOutput
+    ) -> None:
+        """Upload what the step will be judged by."""
         stage_postprocess_inputs_to_gpu(
             context,
             output,
@@ -175,47 +182,9 @@ class V1Runner(ModelRunner):
             self.requests,
             self.mamba_state_idx,
         )
-        if "bias-off-by-one" in self.faults:
-            # One token less believed to be running: the same boundary, one further away.
-            context.num_computed_tokens_buf.gpu[: self.num_reqs] -= 1
-            staged += 1
-        after = torch.from_numpy(self.batch.num_accepted_tokens_cpu)
-        postprocess_mamba_align_gpu(
-            bufs=self.buffers,
-            num_reqs=self.num_reqs,
-            num_accepted_tokens_gpu=staged.to(self.device),
-            num_accepted_tokens_cpu_tensor=after,
-            input_batch=self.batch,
-            kv_cache_config=self.kv_cache_config,
-            forward_context=self.forward_context,
-            mamba_state_copy_funcs=self.copy_funcs,
-        )
-        if "accepted-count-not-reset" in self.faults:
-            return counts
-        if "bias-off-by-one" in self.faults:
-            return torch.where(after[: self.num_reqs] == staged, counts, after[: self.num_reqs])
-        return after[: self.num_reqs]
 
     def state_column(self, req_id: str) -> int | None:
         return self.mamba_state_idx.get(req_id)
 
     def accepted_count(self, req_id: str) -> int:
         return self.requests[req_id].num_accepted_tokens
-
-
-def _without_copies(kernels: KernelSet) -> KernelSet:
-    """The fault pre-copy-skipped: decisions as ever, but the copies never launch."""
-
-    def nothing(*_args: object, **_kwargs: object) -> None:
-        return None
-
-    class NoKernel:
-        def __getitem__(self, _grid: object, /) -> Callable[..., Any]:
-            return nothing
-
-    return replace(
-        kernels,
-        batch_memcpy=nothing,
-        precopy_mamba_align_fused_kernel=NoKernel(),
-        precopy_mamba_align_pieces_kernel=NoKernel(),
-    )

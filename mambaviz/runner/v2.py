@@ -51,7 +51,7 @@ class V2Runner(ModelRunner):
             len(self.copy_funcs),
             device,
             self.make_buffer,
-            conv_state_dim_first=self.engine.layout == "DS",
+            conv_state_dim_first=self.conv_state_dim_first,
             on_launch=observer,
             kernels=kernels,
         )
@@ -130,13 +130,17 @@ class V2Runner(ModelRunner):
             kept = request.num_scheduled - request.drafts + accepted[req_id] - 1
             self.num_computed[slot] = request.num_computed + kept
         if self.engine.mode == "align" and self.engine.num_spec and self.num_reqs:
-            self.context.run_fused_postprocess_align(
-                self.padded_num_reqs(output),
-                self.num_accepted,
-                self.state_idx,
-                self.num_computed,
-                self.idx_mapping,
-            )
+            self._checkpoint(output)
+
+    def _checkpoint(self, output: SchedulerOutput) -> None:
+        """Run the fused postprocess; it settles the counts for the next step."""
+        self.context.run_fused_postprocess_align(
+            self.padded_num_reqs(output),
+            self.num_accepted,
+            self.state_idx,
+            self.num_computed,
+            self.idx_mapping,
+        )
 
     def state_column(self, req_id: str) -> int | None:
         column = int(self.state_idx[self.slots[req_id]])
