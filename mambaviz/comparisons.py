@@ -214,13 +214,20 @@ def _ready_made() -> dict[str, Comparison]:
             (default, _rewound_example()),
         ),
     }
-    for name, fault in FAULTS.items():
-        found[name] = Comparison(
-            f"fault: {name}",
-            f"In one of two runs, {fault.what}. The first step in which they part is marked.",
-            (FAULT_SCENARIOS[name], varied(FAULT_SCENARIOS[name], FAULT, name)),
-        )
+    for name in FAULTS:
+        if FAULT_SCENARIOS[name] == default:
+            found[name] = with_and_without(name)
     return found
+
+
+def with_and_without(fault: str) -> Comparison:
+    """The fault's own scenario without it and with it."""
+    scenario = FAULT_SCENARIOS[fault]
+    return Comparison(
+        f"fault: {fault}",
+        f"In one of two runs, {FAULTS[fault].what}. The first step in which they part is marked.",
+        (scenario, varied(scenario, FAULT, fault)),
+    )
 
 
 def _rewound_example() -> Scenario:

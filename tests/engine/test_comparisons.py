@@ -16,6 +16,7 @@ from mambaviz.comparisons import (
     compare_ways,
     run_labels,
     varied,
+    with_and_without,
 )
 from mambaviz.faults import FAULTS
 from mambaviz.metadata_check import metadata_problems
@@ -45,7 +46,9 @@ def test_runs_are_named_by_what_tells_them_apart() -> None:
 
 def test_every_fault_is_compared_and_noticed() -> None:
     for name in FAULTS:
-        whole, faulty = (engine.run(run, backend="reference") for run in READY_MADE[name].scenarios)
+        compared = with_and_without(name)
+        assert READY_MADE.get(name, compared) == compared
+        whole, faulty = (engine.run(run, backend="reference") for run in compared.scenarios)
         assert whole.violations == []
         assert faulty.violations or metadata_problems(faulty)
 
