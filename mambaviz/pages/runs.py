@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import logging
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal, Protocol
 
+from mambaviz.pages.progress import Progress, expected_steps
 from mambaviz.pages.state import BackendChoice
 from mambaviz.scenario import PRESET_DIR, PRESETS, Scenario, ScenarioError
 from mambaviz.trace import Trace
@@ -26,14 +28,14 @@ log = logging.getLogger(__name__)
 
 RECORDED_DIR = PRESET_DIR / "recorded"
 
-Progress = Callable[[int, str], None]  # done steps, message
+Report = Callable[[int, str], None]  # done steps, message
 Status = Literal["running", "done", "failed", "stopped"]
 
 
 class Engine(Protocol):
     """What computes a run: `mambaviz.engine.run`."""
 
-    def __call__(self, scenario: Scenario, backend: BackendChoice, progress: Progress) -> Trace: ...
+    def __call__(self, scenario: Scenario, backend: BackendChoice, progress: Report) -> Trace: ...
 
 
 class StoppedError(Exception):
@@ -50,6 +52,12 @@ class Run:
     @cached_property
     def payload(self) -> StagePayload:
         return stage_payload(self.trace)
+
+    def draw(self, progress: Callable[[int], None]) -> None:
+        """Make the payload now, telling how many steps are drawn."""
+        payload = stage_payload(self.trace, progress)
+        _ = payload.packed  # made once, and here
+        self.__dict__["payload"] = payload
 
     @property
     def origin(self) -> str:
@@ -113,6 +121,7 @@ class Job:
     status: Status = "running"
     done_steps: int = 0
     message: str = "starting"
+    progress: Progress | None = None  # None until the first step
     run: Run | None = None
     problem: str = ""  # one sentence, when it failed
     wanted_by: set[str] = field(default_factory=set)  # sessions waiting for it
@@ -165,14 +174,27 @@ class RunStore:
                 self._jobs.pop((job.scenario.content_hash, job.backend), None)
 
     def _compute(self, job: Job) -> None:
-        def progress(done_steps: int, message: str) -> None:
-            job.done_steps, job.message = done_steps, message
+        since, total = time.monotonic(), expected_steps(job.scenario)
+
+        def go_on(task: str, done_steps: int, *, exact: bool) -> None:
+            job.progress = Progress(task, done_steps, total, exact, since)
             if not job.wanted_by and done_steps > 0:
                 raise StoppedError
 
+        def progress(done_steps: int, message: str) -> None:
+            nonlocal since
+            if done_steps == 0:
+                since = time.monotonic()  # loading is no measure for steps
+            job.done_steps, job.message = done_steps, message
+            go_on("Computing", done_steps, exact=False)
+
         try:
             trace = self._engine(job.scenario, job.backend, progress)
-            job.run = Run(trace, recorded=False)
+            run = Run(trace, recorded=False)
+            since, total = time.monotonic(), len(trace.steps)
+            # Here and not where it is shown: a long run takes a while, and can still be stopped.
+            run.draw(lambda drawn: go_on("Drawing", drawn, exact=True))
+            job.run = run
             job.status = "done"
         except StoppedError:
             job.status = "stopped"
@@ -210,7 +232,7 @@ def first_line(error: Exception) -> str:
     return text.splitlines()[0][:200] if text else "no message"
 
 
-def live_engine(scenario: Scenario, backend: BackendChoice, progress: Progress) -> Trace:
+def live_engine(scenario: Scenario, backend: BackendChoice, progress: Report) -> Trace:
     """`mambaviz.engine.run`; the first call pays for importing torch."""
     progress(0, "loading PyTorch")
     from mambaviz.engine import run

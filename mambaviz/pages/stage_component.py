@@ -61,7 +61,7 @@ def stage(
     asked = wish.asked
     result = _mount()(
         key=key,
-        data={"payload": payload.text, "asked": asked, "hidden": sorted(hidden)},
+        data={"payload": payload.packed, "asked": asked, "hidden": sorted(hidden)},
         on_view_change=on_move or _nothing,
     )
     return reported(result.view, asked) or wish.place

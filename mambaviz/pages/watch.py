@@ -119,18 +119,18 @@ def _follow(screen: Screen) -> None:
         return  # the recorded run is on screen; the live one takes its place without a word
     before = "" if screen.run is None else " What you see is still the run before."
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.info(
-            f"Computing: {job.message}, {_steps(job.done_steps)} done.{before}",
-            icon=":material/hourglass_top:",
-        )
+        st.info(f"{_how_far(job)}.{before}", icon=":material/hourglass_top:")
         if st.button("Stop", key="stop"):
             store.stop(job, session)
             st.session_state["given_up"] = _wish(screen.view)
             st.rerun()
 
 
-def _steps(count: int) -> str:
-    return "1 step" if count == 1 else f"{count} steps"
+def _how_far(job: Job) -> str:
+    """``Computing step 45 of about 200, about 12 s left``; before that, what is being loaded."""
+    if job.progress is None or not job.progress.done:
+        return f"Computing: {job.message}"
+    return job.progress.sentence()
 
 
 def _failed(screen: Screen, job: Job) -> None:

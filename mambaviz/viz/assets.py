@@ -16,7 +16,7 @@ def _read(name: str) -> str:
 
 # One module in the end: Streamlit takes a component's script as one text.
 SHARED_SCRIPTS = ("browser.js", "timeline.js", "picture.js", "panels.js")
-SCRIPTS = (*SHARED_SCRIPTS, "stage.js")
+SCRIPTS = (*SHARED_SCRIPTS, "unpack.js", "overview.js", "stage.js")
 
 STAGE_HTML = _read("stage.html")
 

@@ -8,13 +8,14 @@ channel over the whole run, so a colour means the same number in every step.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
 from mambaviz.trace import StateKind, StateSpec, Trace
 from mambaviz.viz import shapes
-from mambaviz.viz.scene import Body, Heat, Mark, Path, Primitive, Rect, Text, heat_letter
+from mambaviz.viz.scene import Body, Heat, Mark, Path, Rect, Text, heat_letter
 from mambaviz.viz.shapes import n
 from mambaviz.viz.theme import CHANGES as Z
 from mambaviz.viz.views import ChangedState, ChangeView, Label
@@ -52,11 +53,26 @@ def as_grid(spec: StateSpec, raw: bytes, layout: str) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _Grid:
-    """One state of one block at one time."""
+class _Tensor:
+    """How a block's bytes are read and coloured; tensors that are read alike are equal."""
 
-    values: np.ndarray
-    raw: tuple[str, ...]  # hex of each cell, row by row
+    state: StateKind
+    dtype: str
+    shape: tuple[int, ...]
+    layout: str
+    scale: bytes  # of the channels, float32
+    spec: StateSpec = field(compare=False)
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """One state of one block at one time, drawn."""
+
+    raw: np.ndarray  # [all rows, all columns], a cell's bytes as a number
+    body: Body
+    rows: int  # that are drawn
+    columns: int
+    cell: float
 
 
 def changes(
@@ -80,6 +96,7 @@ def _block(view: ChangeView, x: float, trace: Trace, scales: Scales) -> Iterator
         yield from _state(view, changed, x, trace, scales)
 
 
+@lru_cache(maxsize=8192)
 def _text(cls: str, text: str) -> Body:
     return Body("", (Text(cls, 0, 0, text),), layer=2)
 
@@ -89,85 +106,78 @@ def _state(
 ) -> Iterator[Mark]:
     spec = trace.spec_of[view.layer, changed.state]
     layout = trace.scenario.engine.layout
-    before = _grid(spec, changed.before, layout)
-    after = _grid(spec, changed.after, layout)
-    rows, columns = (min(size, Z.most) for size in after.values.shape)
-    tall = Z.conv_room if changed.state == "conv" else Z.room
-    cell = min(Z.cell, tall / rows, Z.room / columns)
+    scale = scales[view.layer, changed.state].tobytes()
+    tensor = _Tensor(spec.state, spec.dtype, tuple(spec.shape), layout, scale, spec)
+    before = _grid(tensor, changed.before, view.block)
+    after = _grid(tensor, changed.after, view.block)
     y = Z.conv if changed.state == "conv" else Z.temporal
-    scale = scales[view.layer, changed.state]
-    differs = np.array(after.raw).reshape(after.values.shape) != np.array(before.raw).reshape(
-        before.values.shape
-    )
+    differs = after.raw != before.raw
     for side, grid, left in (
         ("before", before, x + Z.left),
         ("after", after, x + Z.left + Z.after),
     ):
         name = f"{changed.state}-{side}{view.block}"
-        yield Mark(name, left, y, _heat_body(grid, rows, columns, cell, scale, changed.state, view))
+        yield Mark(name, left, y, grid.body)
         label = changed.label_before if side == "before" else changed.label_after
         marked = differs if side == "after" else np.zeros_like(differs)
-        yield from _labels(name, label, changed.state, rows, cell, left, y, marked)
-    frame = Path("changed", outline(differs[:rows, :columns], cell))
+        yield from _labels(name, label, changed.state, grid, left, y, marked)
+    frame = Path("changed", outline(differs[: grid.rows, : grid.columns], grid.cell))
     body = Body("frame", (frame,), layer=2)
     yield Mark(f"{changed.state}-frame{view.block}", x + Z.left + Z.after, y, body)
 
 
-def _grid(spec: StateSpec, raw: bytes, layout: str) -> _Grid:
-    size = {"float32": 4, "float16": 2, "bfloat16": 2}[spec.dtype]
-    count = int(np.prod(spec.shape))
-    cells = np.frombuffer(raw or bytes(count * size), dtype=np.uint8).reshape(*spec.shape, size)
-    if spec.state == "conv" and layout == "DS":
-        cells = cells.transpose(1, 0, 2)
-    # Most significant byte first, as one writes a number down.
-    return _Grid(
-        values=as_grid(spec, raw, layout),
-        raw=tuple(bytes(cell[::-1]).hex() for cell in cells.reshape(count, size)),
+# What a phase finds before it is what an earlier one left behind: each content is drawn once.
+@lru_cache(maxsize=4096)
+def _grid(tensor: _Tensor, raw: bytes, block: int) -> _Grid:
+    spec = tensor.spec
+    values = as_grid(spec, raw, tensor.layout)
+    codes = _codes(spec, raw, tensor.layout)
+    rows, columns = (min(size, Z.most) for size in values.shape)
+    tall = Z.conv_room if spec.state == "conv" else Z.room
+    cell = min(Z.cell, tall / rows, Z.room / columns)
+    scales = np.frombuffer(tensor.scale, dtype=np.float32)
+    by_cell = scales[None, :] if spec.state == "conv" else scales[:, None]
+    inside = values[:rows, :columns]
+    heat = Heat(
+        0,
+        0,
+        cell,
+        _letters(inside, np.broadcast_to(by_cell, values.shape)[:rows, :columns]),
+        tuple(f"{value:.4g}" for value in inside.ravel().tolist()),
+        tuple(f"{code:0{2 * codes.itemsize}x}" for code in codes[:rows, :columns].ravel().tolist()),
     )
-
-
-def _heat_body(
-    grid: _Grid,
-    rows: int,
-    columns: int,
-    cell: float,
-    scale: np.ndarray,
-    state: StateKind,
-    view: ChangeView,
-) -> Body:
-    letters = []
-    for row in range(rows):
-        line = grid.values[row, :columns]
-        scales = scale[:columns] if state == "conv" else [scale[row]] * columns
-        letters.append(
-            "".join(heat_letter(float(v), float(s)) for v, s in zip(line, scales, strict=True))
-        )
-    inside = [(row, column) for row in range(rows) for column in range(columns)]
-    width = grid.values.shape[1]
-    parts: tuple[Primitive, ...] = (
-        Heat(
-            0,
-            0,
-            cell,
-            tuple(letters),
-            tuple(f"{grid.values[place]:.4g}" for place in inside),
-            tuple(grid.raw[row * width + column] for row, column in inside),
-        ),
-        Rect("border", 0, 0, columns * cell, rows * cell),
-    )
-    title = f"{state} state of block {view.block}"
-    if (rows, columns) != grid.values.shape:
-        whole = " × ".join(str(size) for size in grid.values.shape)
+    title = f"{spec.state} state of block {block}"
+    if (rows, columns) != values.shape:
+        whole = " × ".join(str(size) for size in values.shape)
         title += f", the first {rows} × {columns} of {whole} numbers"
-    return Body("heat", parts, layer=1, block=view.block, title=title)
+    border = Rect("border", 0, 0, columns * cell, rows * cell)
+    body = Body("heat", (heat, border), layer=1, block=block, title=title)
+    return _Grid(codes, body, rows, columns, cell)
+
+
+def _codes(spec: StateSpec, raw: bytes, layout: str) -> np.ndarray:
+    """The same table as `as_grid`, each cell as the number that its bytes are."""
+    kind = {"float32": "<u4", "float16": "<u2", "bfloat16": "<u2"}[spec.dtype]
+    if not raw:
+        codes = np.zeros(spec.shape, dtype=kind)
+    else:
+        codes = np.frombuffer(raw, dtype=kind).reshape(spec.shape)
+    if spec.state == "temporal":
+        return codes.reshape(-1, spec.shape[-1])
+    return codes if layout == "SD" else codes.T
+
+
+def _letters(values: np.ndarray, scales: np.ndarray) -> tuple[str, ...]:
+    """Both ``[rows, columns]``; a row as a string of letters (`mambaviz.viz.scene.Heat`)."""
+    pairs = zip(values.tolist(), scales.tolist(), strict=True)
+    return tuple("".join(map(heat_letter, line, ends)) for line, ends in pairs)
 
 
 def _labels(
     name: str,
     label: Label,
     state: StateKind,
-    rows: int,
-    cell: float,
+    grid: _Grid,
     left: float,
     y: float,
     marked: np.ndarray,
@@ -177,20 +187,28 @@ def _labels(
         cls = "end s12 semi" if marked.any() else "end m s12"
         yield Mark(f"{name}-h", left - 3, y + 12, _text(cls, text))
         return
-    for row in range(rows):
-        if cell < 11 and row % 2:
+    any_marked = [bool(line.any()) for line in marked]
+    middle = y + grid.cell / 2 + 4.2
+    for row in range(grid.rows):
+        if grid.cell < 11 and row % 2:
             continue  # every second label is all that fits
         token = label.rows[row] if row < len(label.rows) else None
-        cls = "end s12 semi" if marked[row].any() else "end m s12"
+        cls = "end s12 semi" if any_marked[row] else "end m s12"
         text = "–" if token is None else f"t{token}"
-        yield Mark(f"{name}-{row}", left - 3, y + row * cell + cell / 2 + 4.2, _text(cls, text))
+        yield Mark(f"{name}-{row}", left - 3, middle + row * grid.cell, _text(cls, text))
 
 
 def outline(cells: np.ndarray, size: float) -> str:
     """The border around the true cells of ``[rows, columns]``, as a path; empty if none is."""
-    padded = np.pad(cells, 1)
+    return _outline(cells.tobytes(), cells.shape, size)
+
+
+@lru_cache(maxsize=1024)
+def _outline(cells: bytes, shape: tuple[int, int], size: float) -> str:
+    inside = np.frombuffer(cells, dtype=bool).reshape(shape)
+    padded = np.pad(inside, 1)
     path = []
-    for row, column in zip(*np.nonzero(cells), strict=True):
+    for row, column in zip(*np.nonzero(inside), strict=True):
         x, y = column * size, row * size
         if not padded[row, column + 1]:
             path.append(f"M{n(x)} {n(y)}h{n(size)}")

@@ -289,13 +289,14 @@ def _pins(row: tuple[BlockView, ...], axis: Axis) -> Iterator[Mark]:
             seen.add(cell.block)
             stacked.setdefault(cell.absorbed, []).append(cell)
     for tokens, cells in stacked.items():
-        x = axis.at(tokens) - Z.pin_width / 2
+        middle = axis.at(tokens)
         for level, cell in enumerate(sorted(cells, key=_pin_order)[:2]):
-            body = shapes.pin(cell.block, cell.role, Z.pin_width, Z.pin_height)
-            yield Mark(f"pin{cell.block}", x, Z.pin + level * 15, body)
+            width = Z.pin_width + 6 * (cell.block > 99)
+            body = shapes.pin(cell.block, cell.role, width, Z.pin_height)
+            yield Mark(f"pin{cell.block}", middle - width / 2, Z.pin + level * 15, body)
         if len(cells) > 2:
             more = _label("m s12 halo", f"+{len(cells) - 2}")
-            yield Mark(f"pins{tokens}", x + Z.pin_width + 2, Z.pin + 26, more)
+            yield Mark(f"pins{tokens}", middle + width / 2 + 2, Z.pin + 26, more)
 
 
 def _pin_order(cell: BlockView) -> tuple[int, int]:
@@ -366,14 +367,11 @@ def block_body(cell: BlockView, width: float, height: float) -> Body:
     parts = shapes.block_frame(cell.role, width, height)
     left = 12 if cell.role == "cached" else 8
     line = height / 2 + 4.2 if cell.role == "speculative" else 19
-    if not cell.window:
+    told = bool(cell.window) and height > 30  # a low block is one line
+    if not told:
         line = height / 2 + 4.2
-    parts.append(Text("id", left, line, str(cell.block)))
-    letter = LETTER[cell.role]
-    if letter:
-        parts.append(Text("s12 semi", left + 8.6 * len(str(cell.block)) + 4.5, line, letter))
-    parts.append(Text("end s135 semi", width - 8, line, _state_text(cell)))
-    if cell.window:
+    parts += _first_line(cell, left, width, line)
+    if told:
         parts.append(Text("win s12", left, 36, shapes.window_text(cell.window, cell.offset)))
     if cell.wrong and cell.role != "running":  # the running outline carries it
         parts += shapes.wrong_mark(width - 4, 3)
@@ -381,6 +379,20 @@ def block_body(cell: BlockView, width: float, height: float) -> Body:
     bare = " bare" if cell.role == "running" else ""
     cls = shapes.block_class(cell.role, cell.wrong) + bare
     return Body(cls, tuple(parts), 1, cell.block, title)
+
+
+def _first_line(cell: BlockView, left: float, width: float, y: float) -> Iterator[Primitive]:
+    """Id, letter and state; three digits each are set smaller, so that they keep apart."""
+    block, letter, state = str(cell.block), LETTER[cell.role], _state_text(cell)
+    needed = left + 8.6 * len(block) + (13 if letter else 0) + 7.2 * len(state) + 10
+    close = needed > width
+    digit, right = (7.4, 5) if close else (8.6, 8)
+    yield Text("id close" if close else "id", left, y, block)
+    if letter:
+        yield Text("s12 semi", left + digit * len(block) + (3 if close else 4.5), y, letter)
+    if close and state.startswith("old "):
+        state = "old"
+    yield Text("end s12 semi" if close else "end s135 semi", width - right, y, state)
 
 
 def _state_text(cell: BlockView) -> str:

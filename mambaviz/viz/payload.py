@@ -7,13 +7,16 @@ same way. A run of 200 steps stays within a few megabytes.
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 from mambaviz.trace import INVARIANTS, PHASES, PhaseName, Role, Step, Trace
-from mambaviz.viz import changes, lanes, legend, shapes, state_stage, tables
+from mambaviz.viz import changes, lanes, legend, line_lane, shapes, state_stage, tables
 from mambaviz.viz.changes import Scales
 from mambaviz.viz.lanes import Axis
 from mambaviz.viz.scene import Primitive, body_json, primitive_json, short
@@ -21,6 +24,7 @@ from mambaviz.viz.theme import CHANGES, EASING, LANES, MOTION, STATE
 from mambaviz.viz.timelines import Bodies, Channel, Table
 from mambaviz.viz.views import (
     Frame,
+    LaneView,
     RowStatus,
     frames,
     group_of,
@@ -32,6 +36,8 @@ from mambaviz.viz.words import Words, boundary_reached, pool_counts, words
 
 Json = Any
 
+PACK_FROM = 1_000_000  # characters; shorter ones are drawn at once, without unpacking
+
 
 @dataclass(frozen=True)
 class StagePayload:
@@ -42,20 +48,43 @@ class StagePayload:
     about: tuple[tuple[str, ...], ...]  # by frame, the requests that its events are about
     opening: tuple[int, PhaseName]  # the first copy, or what breaks first, or the start
 
+    @cached_property
+    def packed(self) -> str:
+        """The text as it travels: a long one as base64 of gzip (``stage/unpack.js``).
+
+        A page sends it with every answer, and a tenth of it is read and compared as fast.
+        """
+        if len(self.text) < PACK_FROM:
+            return self.text
+        return base64.b64encode(gzip.compress(self.text.encode(), 6, mtime=0)).decode()
+
     def request_at(self, step: int, phase: PhaseName) -> str | None:
         """The request that a view opens with which names none; None for the first one."""
         about = self.about[step * len(PHASES) + PHASES.index(phase)]
         return about[0] if about else None
 
 
-def stage_payload(trace: Trace) -> StagePayload:
-    """Everything the stage shows of a run. Takes a while for long runs: keep it per trace."""
-    data = _Packer(trace).pack()
+def stage_payload(trace: Trace, progress: Callable[[int], None] | None = None) -> StagePayload:
+    """Everything the stage shows of a run. Takes a while for long runs: keep it per trace.
+
+    ``progress(steps_drawn)`` is called after every step; what it raises ends the drawing.
+    """
+    data = _Packer(trace).pack(progress or (lambda _: None))
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     about = tuple(
         requests_about(step, phase) for step in trace.steps for phase in range(len(PHASES))
     )
     return StagePayload(f"{trace.scenario_hash}:{trace.backend}", text, about, first_event(trace))
+
+
+LaneSize = Literal["full", "small", "line"]
+MOST_SMALL = 3  # requests; from four on the others shrink to one line each
+
+_LANE_PARTS: dict[LaneSize, Callable[[LaneView, Axis], lanes.Parts]] = {
+    "full": lambda view, axis: lanes.lane_parts(view, axis, small=False),
+    "small": lambda view, axis: lanes.lane_parts(view, axis, small=True),
+    "line": line_lane.lane_parts,
+}
 
 
 class _Packer:
@@ -75,12 +104,13 @@ class _Packer:
         self.roles: set[Role] = set()  # that occur in this run
         self.statuses: set[RowStatus] = set()
 
-    def pack(self) -> Json:
+    def pack(self, progress: Callable[[int], None]) -> Json:
         steps = []
         for frame in frames(self.trace):
             self._frame(frame)
             if frame.phase_index == len(PHASES) - 1:
                 steps.append(self._step(frame.step))
+                progress(len(steps))
         distinct = Table()
         channels = {
             name: distinct.number(json.dumps(channel.changes), channel.changes)
@@ -130,9 +160,20 @@ class _Packer:
             for event in phase_events(self.trace, step, phase)
         }
 
+    @property
+    def others(self) -> LaneSize:
+        """How the requests that are not selected are drawn."""
+        return "small" if len(self.requests) <= MOST_SMALL else "line"
+
+    @property
+    def _others_height(self) -> float:
+        return LANES.small_height if self.others == "small" else LANES.line_height
+
     def _sizes(self) -> Json:
         return {
-            "lanes": [LANES.width, LANES.heading, LANES.height, LANES.small_height, LANES.left],
+            # the heights are of the selected request's lane and of the others'
+            "lanes": [LANES.width, LANES.heading, LANES.height, self._others_height, LANES.left],
+            "others": self.others,
             "state": [STATE.width, STATE.height],
             "changes": [CHANGES.pitch, CHANGES.height],
         }
@@ -183,13 +224,13 @@ class _Packer:
                 self._channel(f"state:{index}:{layer}").add(frame.index, (stage,))
 
     def _lanes(self, frame: Frame, index: int, request: str) -> None:
-        sizes = ("full", "small") if len(self.requests) > 2 else ("full",)
+        sizes: tuple[LaneSize, ...] = ("full", self.others) if len(self.requests) > 2 else ("full",)
         for group, layer in self._lane_layers():
             view = frame.lane(request, group, layer)
             self.roles.update(cell.role for cell in view.cells)
             self.statuses.update(view.tokens)
             for size in sizes:
-                parts = lanes.lane_parts(view, self.axes[group], size == "small")
+                parts = _LANE_PARTS[size](view, self.axes[group])
                 self._channel(f"lane:{group}:{layer}:{index}:{size}").add(frame.index, parts)
 
     def _lane_layers(self) -> list[tuple[int, int | None]]:
@@ -209,6 +250,8 @@ class _Packer:
 
     def _texts(self, frame: Frame) -> None:
         for layer in self.layers:
+            if layer in self.twins:
+                continue  # a sentence names no layer
             for index, request in enumerate(self.requests):
                 told = words(frame, request, layer)
                 self._panel(f"words:{index}:{layer}", frame, told, _words_json(told))

@@ -26,6 +26,7 @@ def state(view: StateView) -> tuple[Mark, ...]:
     return (*_conv(view), *_temporal(view))
 
 
+@lru_cache(maxsize=4096)
 def _text(cls: str, text: str, layer: int = 2) -> Body:
     return Body("", (Text(cls, 0, 0, text),), layer=layer)
 

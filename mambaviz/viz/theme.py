@@ -189,6 +189,9 @@ class LaneSizes:
     small_block: float = 6  # the same in the lane of a request that is not selected
     small_arrows: float = 51
     small_height: float = 98
+    line_block: float = 1  # the same where it is one line of a crowd
+    line_block_height: float = 20
+    line_height: float = 25
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,8 @@ class Frame:
     stale: frozenset[tuple[int, StateKind, int]]
     lives: Mapping[str, _Life]
     migrations: Mapping[str, int]  # bias of this step's migrate, by request
-    bytes_seen: int  # grows whenever labels may have changed
+    bytes_seen: Mapping[str, int]  # by request: grows whenever a block of its row changes
+    touched: frozenset[str]  # requests that have a block of this phase's changes in their row
     past: dict[Hashable, BlockView]  # cells of retired columns, which seldom change
     memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
@@ -264,7 +265,7 @@ class Frame:
     def changed(self, layer: int, block: int) -> bool:
         return (layer, block) in self.old_labels
 
-    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What many views of this frame ask for is worked out once."""
         if key not in self.memo:
             self.memo[key] = make()
@@ -272,7 +273,7 @@ class Frame:
 
     def violations_so_far(self) -> list[Violation]:
         """Broken invariants of this step, up to this phase."""
-        return self._once(
+        return self.once(
             "violations",
             lambda: [
                 violation
@@ -293,12 +294,12 @@ class Frame:
         """Two neighbouring frames in which this is equal show a request's lane and state alike."""
         return (
             id(self.tables),
-            self.bytes_seen,
+            self.bytes_seen.get(request, 0),
             self.token_statuses(request),
             self.query(request),
             len(self.violations_so_far()),
-            bool(self.phase.copies),
-            bool(self.old_labels),
+            any(copy.request == request for copy in self.phase.copies),
+            request in self.touched,
             self.phase.name == "forward",
             self.absence(request) if self.row(request) is None else "",
         )
@@ -307,7 +308,7 @@ class Frame:
 
     def token_statuses(self, request: str) -> tuple[TokenStatus, ...]:
         """Status of every known token and draft, by position."""
-        return self._once(("tokens", request), lambda: self._token_statuses(request))
+        return self.once(("tokens", request), lambda: self._token_statuses(request))
 
     def _token_statuses(self, request: str) -> tuple[TokenStatus, ...]:
         life = self.lives[request]
@@ -457,7 +458,7 @@ class Frame:
 
     def _holder(self, request: str, group: int, block: int) -> str:
         """Another request in whose list a block stands by now, or nothing."""
-        holders = self._once(("holders", group), lambda: self._holders(group))
+        holders = self.once(("holders", group), lambda: self._holders(group))
         return next((other for other in holders.get(block, ()) if other != request), "")
 
     def _holders(self, group: int) -> dict[int, list[str]]:
@@ -797,7 +798,7 @@ class _Walk:
         }
         self.migrations: dict[str, int] = {}
         self.count = 0
-        self.bytes_seen = 0
+        self.bytes_seen: dict[str, int] = {}
         self.past: dict[Hashable, BlockView] = {}
 
     def begin(self, step: Step) -> None:
@@ -817,6 +818,7 @@ class _Walk:
         if phase.name == "allocate":
             self._find_stale(before)
         old_contents, old_labels = self._apply(phase)
+        touched = self._touched({change.block for change in phase.changes})
         for copy in phase.copies:
             if copy.kind == "migrate":
                 self.migrations[copy.request] = copy.bias
@@ -837,10 +839,22 @@ class _Walk:
             lives=self.lives,
             migrations=self.migrations,
             bytes_seen=self.bytes_seen,
+            touched=touched,
             past=self.past,
         )
         self.count += 1
         return frame
+
+    def _touched(self, blocks: set[int]) -> frozenset[str]:
+        """Requests that have one of these blocks in their row, in any cache group."""
+        found = frozenset(
+            request
+            for request, row in self.tables.rows.items()
+            if any(not blocks.isdisjoint(ids) for ids in row.worker_row)
+        )
+        for request in found:
+            self.bytes_seen[request] = self.bytes_seen.get(request, 0) + 1
+        return found
 
     def _commit(self, step: Step) -> None:
         for request, computed in step.num_computed_after.items():
@@ -866,7 +880,6 @@ class _Walk:
     ) -> tuple[dict[tuple[int, StateKind, int], bytes], dict[tuple[int, int], Label]]:
         old_contents: dict[tuple[int, StateKind, int], bytes] = {}
         old_labels: dict[tuple[int, int], Label] = {}
-        self.bytes_seen += bool(phase.changes)
         for change in phase.changes:
             key = (change.layer, change.state, change.block)
             place = (change.layer, change.block)

@@ -165,6 +165,10 @@ def _allocate(frame: Frame, request: str, layer: int) -> Told:
 
 def pool_counts(frame: Frame) -> tuple[int, int]:
     """Blocks that can be taken: free ones, and cached ones that nobody owns."""
+    return frame.once("pool", lambda: _count_pool(frame))
+
+
+def _count_pool(frame: Frame) -> tuple[int, int]:
     queue = frame.tables.free_queue
     cached = sum(block in frame.tables.registered for block in queue)
     return len(queue) - cached, cached

@@ -5,6 +5,7 @@ const SPEEDS = [0.5, 1, 2, 4];
 const LOW = 800; // window height below which the lower panels become tabs
 const NARROW = 1080; // width of the stage below which it gets tighter
 const STACKED = 860;
+const MOST_LANES = 8; // requests that are drawn at once; the others are listed
 
 class Stage {
   constructor(root) {
@@ -18,6 +19,7 @@ class Stage {
     this.tab = "why";
     this.wishes = new Wishes();
     this.leavers = [];
+    this.overview = new Overview(this.find(".overview-box"));
     this.listen();
   }
 
@@ -26,6 +28,26 @@ class Stage {
   }
 
   // ---------------------------------------------------------------- from and to Python
+
+  // What Python sends. A long run comes packed: unpacking it takes a moment, in which what stands
+  // goes on; of what has come meanwhile only the latest counts.
+  take(data) {
+    this.sent = data;
+    const { payload } = data;
+    if (!isPacked(payload)) {
+      this.packed = null;
+      this.receive(data);
+    } else if (this.packed === payload) {
+      if (this.unpacked) this.receive({ ...data, payload: this.unpacked });
+    } else {
+      [this.packed, this.unpacked] = [payload, null];
+      unpack(payload).then((text) => {
+        if (this.packed !== payload) return;
+        this.unpacked = text;
+        this.receive({ ...this.sent, payload: text });
+      });
+    }
+  }
 
   receive({ payload, asked, hidden }) {
     this.hidden = new Set(hidden);
@@ -89,7 +111,7 @@ class Stage {
     this.run = run;
     this.frame = 0;
     this.seen = {};
-    this.buildOverview();
+    this.overview.load(run);
     this.buildChips();
     this.buildLamps();
     this.buildRamp();
@@ -124,9 +146,9 @@ class Stage {
     this.root.classList.toggle("narrow", width < NARROW);
     this.root.classList.toggle("stacked", width < STACKED);
     if (!this.run) return;
-    this.buildOverview();
+    this.overview.build();
     this.scalePictures();
-    this.showOverview();
+    this.labelSums();
   }
 
   // Pictures are drawn at their own size; a narrow panel makes them a little smaller.
@@ -156,9 +178,11 @@ class Stage {
     this.tell();
   }
 
-  nextEvent() {
-    let frame = this.frame + 1;
-    while (frame < this.last && !this.run.events(frame).length) frame += 1;
+  // The next phase in which something moves, or with -1 the one before.
+  nextEvent(by = 1) {
+    let frame = this.frame + by;
+    while (frame > 0 && frame < this.last && !this.run.events(frame).length) frame += by;
+    frame = clamp(frame, 0, this.last);
     const about = this.about(frame);
     if (!this.picked && about.length && !about.includes(this.request)) [this.request] = about;
     this.go(frame);
@@ -227,7 +251,7 @@ class Stage {
     this.showState(manner);
     this.showChanges(manner);
     this.showTexts();
-    this.showOverview();
+    this.overview.show(frame);
     this.showChips();
     this.showLamps();
     const { fade, draw, slide, frame: framed, rest } = run.motion;
@@ -237,12 +261,13 @@ class Stage {
   showLanes(manner) {
     const key = `${this.group}:${this.request}`;
     const { run } = this;
+    this.labelSums();
     if (this.lanes?.key !== key) {
       this.lanes = { key, pictures: this.buildLanes() };
       manner = "jump";
     }
     const layer = this.groupLayer();
-    this.lanes.pictures.forEach(({ picture, size }, index) => {
+    this.lanes.pictures.forEach(({ picture, size, index }) => {
       const marks = run.marks(`lane:${this.group}:${layer}:${index}:${size}`, this.frame);
       picture.show(marks, manner, this.speed);
     });
@@ -258,22 +283,39 @@ class Stage {
     return other ? other[2] : "None";
   }
 
-  isSmall(index) {
-    return this.run.requests.length > 2 && index !== this.request;
+  // The requests whose lanes are drawn: the page of eight that the chosen one is on.
+  drawnRequests() {
+    const all = this.run.requests.map((_, index) => index);
+    const first = Math.floor(this.request / MOST_LANES) * MOST_LANES;
+    return all.slice(first, first + MOST_LANES);
   }
 
   laneHeight() {
-    const [, heading, full, small] = this.run.sizes.lanes;
-    return this.run.requests.reduce((sum, _, index) => sum + (this.isSmall(index) ? small : full), heading + 2);
+    const [, heading, full, other] = this.run.sizes.lanes;
+    return heading + 2 + full + (this.drawnRequests().length - 1) * other;
+  }
+
+  // One sentence for whatever is too large to be drawn one by one.
+  labelSums() {
+    const { run } = this;
+    const drawn = this.drawnRequests();
+    const others = run.requests.length - drawn.length;
+    const names = drawn.length > 1 ? `${run.requests[drawn[0]]} to ${run.requests[drawn.at(-1)]}` : run.requests[drawn[0]];
+    const lanes = others ? `Of ${run.requests.length} requests, ${names} are drawn; choose another to see the others.` : "";
+    const text = [lanes, this.overview.summed].filter(Boolean).join(" ");
+    const told = this.find(".sums");
+    if (told.textContent !== text) told.textContent = text;
+    told.hidden = !text;
   }
 
   buildLanes() {
     const { run } = this;
     const svg = this.find(".lane-picture");
-    const [, heading, full, small, left] = run.sizes.lanes;
+    const [, heading, full, other, left] = run.sizes.lanes;
     const group = run.groups[this.group];
+    const drawn = this.drawnRequests();
     svg.replaceChildren();
-    svg.setAttribute("aria-label", `token rulers and block tables of ${run.requests.join(", ")}`);
+    svg.setAttribute("aria-label", `token rulers and block tables of ${drawn.map((index) => run.requests[index]).join(", ")}`);
     const head = svg.appendChild(svgNode("g", {}));
     for (const [body, x, y] of group.heading) {
       const node = bodyNode(run.bodies[body]);
@@ -282,17 +324,19 @@ class Stage {
     }
     this.headGutter = head.appendChild(svgNode("rect", { x: -8, width: left + 6, height: heading }, "page"));
     let y = heading;
-    const pictures = run.requests.map((_, index) => {
-      const isSmall = this.isSmall(index);
+    const pictures = drawn.map((index) => {
+      const size = index === this.request || run.requests.length < 3 ? "full" : run.sizes.others;
+      const height = size === "full" ? full : other;
       const lane = svgNode("g", { transform: `translate(0 ${y})` }, index === this.request ? "lane chosen" : "lane");
-      const hit = svgNode("rect", { width: group.width, height: isSmall ? small : full, fill: "none" });
+      const hit = svgNode("rect", { width: group.width, height, fill: "none" });
       hit.style.pointerEvents = "all";
       lane.append(hit);
       svg.append(lane);
-      if (index > 0) lane.append(svgNode("path", { d: `M0 -5H${group.width}` }, "axis"));
+      const apart = run.sizes.others === "small" || [index, index - 1].includes(this.request);
+      if (index > drawn[0] && apart) lane.append(svgNode("path", { d: `M0 -5H${group.width}` }, "axis"));
       lane.addEventListener("click", () => this.choose({ request: index }));
-      y += isSmall ? small : full;
-      return { picture: new Picture(lane, run.bodies, run.motion), size: isSmall ? "small" : "full", lane };
+      y += height;
+      return { picture: new Picture(lane, run.bodies, run.motion), size, lane, index };
     });
     this.left = left;
     this.scalePictures();
@@ -301,7 +345,7 @@ class Stage {
 
   // Badges are the keyboard's way to choose a request.
   labelBadges() {
-    this.lanes.pictures.forEach(({ lane }, index) => {
+    this.lanes.pictures.forEach(({ lane, index }) => {
       const badge = lane.querySelector(".badge");
       if (!badge || badge.hasAttribute("tabindex")) return;
       badge.setAttribute("tabindex", "0");
@@ -315,11 +359,15 @@ class Stage {
     });
   }
 
+  chosenPicture() {
+    return this.lanes.pictures.find(({ index }) => index === this.request).picture;
+  }
+
   // On a long axis, keep the column at work in view; labels on the left stay where they are.
   follow(manner) {
     const { scale, room } = this; // known already: asking the page now would make it lay out twice
     if (this.run.groups[this.group].width * scale <= room) return;
-    const running = this.lanes.pictures[this.request].picture.nodes.get("running");
+    const running = this.chosenPicture().nodes.get("running");
     if (!running) return;
     const scroll = this.find(".lanes .scroll");
     const [first, last] = this.atWork(running.entry[1]);
@@ -332,7 +380,7 @@ class Stage {
   atWork(running) {
     const group = this.run.groups[this.group];
     const ends = [running, running + group.lefts[1] - group.lefts[0]];
-    for (const [name, { node }] of this.lanes.pictures[this.request].picture.nodes) {
+    for (const [name, { node }] of this.chosenPicture().nodes) {
       if (!name.startsWith("arrow")) continue;
       const box = node.getBBox();
       ends.push(box.x, box.x + box.width);
@@ -392,8 +440,8 @@ class Stage {
 
   showTexts() {
     const { run, frame } = this;
-    const [layer, group] = run.layers[this.layer];
-    const told = run.panel(`words:${this.request}:${layer}`, frame);
+    const [, group, twin] = run.layers[this.layer];
+    const told = run.panel(`words:${this.request}:${twin}`, frame);
     if (this.isNew("words", told)) words(this.find(".say"), told);
     const why = run.panel("why", frame);
     if (this.isNew("why", why)) whyTable(this.find(".why .body"), why);
@@ -429,66 +477,6 @@ class Stage {
   }
 
   // ---------------------------------------------------------------- overview and chips
-
-  buildOverview() {
-    const { run } = this;
-    const holder = this.find(".overview");
-    const room = holder.clientWidth / run.steps.length;
-    const dense = room < 84;
-    const key = `${dense}:${Math.round(room)}`;
-    if (holder.run === run && holder.key === key) return;
-    Object.assign(holder, { run, key });
-    holder.classList.toggle("dense", dense);
-    holder.classList.toggle("tiny", room < 13);
-    const every = Math.max(1, Math.ceil(30 / room));
-    holder.replaceChildren(...run.steps.map((step, index) => {
-      const name = el("div", "ov-name");
-      if (!dense) name.append(el("b", "", `step ${index}`), room > 110 ? step.title : "");
-      else if (index % every === 0) name.append(el("b", "", String(index)));
-      const groups = dense ? [step.events.flat()] : step.events;
-      const cells = groups.map((events) => this.overviewCell(events, dense ? room : room / 8));
-      const item = el("div", "ov", name, el("div", "ov-cells", ...cells));
-      item.title = `step ${index}: ${step.title}`;
-      return item;
-    }));
-    holder.setAttribute("aria-valuemin", 0);
-    holder.setAttribute("aria-valuemax", run.frames - 1);
-  }
-
-  overviewCell(events, room) {
-    const order = ["wrong", "checkpoint", "migrate", "preempted", "hit", "boundary"];
-    const event = order.find((name) => events.includes(name));
-    const cell = el("span", event ? `ov-cell ${event}` : "ov-cell");
-    if (event && room >= 13) cell.append(sign(this.run.signs[event], ""));
-    return cell;
-  }
-
-  showOverview() {
-    const holder = this.find(".overview");
-    const dense = holder.classList.contains("dense");
-    const step = Math.floor(this.frame / this.run.phases.length);
-    const at = dense ? step : this.frame;
-    [...holder.querySelectorAll(".ov-cell")].forEach((cell, index) => {
-      cell.classList.toggle("now", index === at);
-      cell.classList.toggle("ahead", index > at);
-    });
-    [...holder.children].forEach((item, index) => item.classList.toggle("now", index === step));
-    const { phase } = this.view();
-    holder.setAttribute("aria-valuenow", this.frame);
-    holder.setAttribute("aria-valuetext", `step ${step}, ${phase}`);
-  }
-
-  overviewFrame(event) {
-    const holder = this.find(".overview");
-    const box = holder.getBoundingClientRect();
-    const { steps, phases } = this.run;
-    const place = clamp((event.clientX - box.left) / box.width, 0, 0.9999) * steps.length;
-    const step = Math.floor(place);
-    if (holder.classList.contains("dense")) return step * phases.length + (this.frame % phases.length);
-    const cells = holder.children[step].querySelector(".ov-cells").getBoundingClientRect();
-    const inside = (event.clientX - cells.left) / (cells.width - 15);
-    return step * phases.length + clamp(Math.floor(inside * phases.length), 0, phases.length - 1);
-  }
 
   buildChips() {
     const { run } = this;
@@ -674,6 +662,7 @@ class Stage {
       forward: () => this.step(1),
       last: () => this.go(this.last, "jump"),
       event: () => this.nextEvent(),
+      "event-back": () => this.nextEvent(-1),
       speed: () => this.nextSpeed(),
       hex: () => this.toggleHex(),
     };
@@ -730,7 +719,7 @@ class Stage {
   scrub() {
     const strip = this.find(".overview");
     const follow = (event) => {
-      const frame = this.overviewFrame(event);
+      const frame = this.overview.frameAt(event);
       if (frame !== this.frame) this.go(frame, "jump");
     };
     this.on(strip, "pointerdown", (event) => {
@@ -739,7 +728,10 @@ class Stage {
     });
     this.on(strip, "pointermove", (event) => {
       if (event.buttons & 1) follow(event);
+      this.overview.point(event);
     });
+    this.on(strip, "pointerleave", () => this.overview.unpoint());
+    this.on(this.find(".lens"), "click", (event) => this.go(this.overview.lensFrame(event)));
   }
 
   nextSpeed() {
@@ -767,8 +759,8 @@ class Stage {
       ArrowLeft: () => this.step(event.shiftKey ? -phases : -1, held),
       Home: () => this.go(0, "jump"),
       End: () => this.go(this.last, "jump"),
-      e: () => this.nextEvent(),
-      E: () => this.nextEvent(),
+      e: () => this.nextEvent(event.shiftKey ? -1 : 1),
+      E: () => this.nextEvent(event.shiftKey ? -1 : 1),
       Escape: () => { this.find(".findings").hidden = true; },
     };
     const act = acts[event.key];
@@ -792,7 +784,7 @@ export default function mount({ data, parentElement, setStateValue }) {
   }
   const { stage } = parentElement;
   stage.wishes.report = (view) => setStateValue("view", view);
-  stage.receive(data);
+  stage.take(data);
   return () => {
     stage.leave();
     delete parentElement.stage;
