@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -69,12 +70,31 @@ class StateLayout(_Record):
 
     def labels(self, raw: bytes, layout: str) -> list[int | None]:
         """What the bytes say: the token of each conv row (None: never written), or the one
-        number of tokens that a temporal state has absorbed."""
+        number of tokens that a temporal state has absorbed. `NO_LABEL`: bytes that say neither.
+        """
         values = self.decode(raw)
         if self.kind == "temporal":
-            return [int(values[0, 0])]
+            return [_counted(values[0, 0])]
         first = values[:, 0] if layout == "SD" else values[0]
-        return [int(label) - 1 if label else None for label in first]
+        return [None if value == 0 else _counted(value, less=1) for value in first]
+
+
+NO_LABEL = -1
+
+
+def _counted(value: float, less: int = 0) -> int:
+    """A label's number; `NO_LABEL` for what cannot be one."""
+    whole = bool(np.isfinite(value)) and value >= less and value == int(value)
+    return int(value) - less if whole else NO_LABEL
+
+
+def label_texts(state: StateLayout, labels: Sequence[int | None]) -> list[str]:
+    """``t9`` for a conv row, ``h(9)`` for a temporal state, ``–`` never written, ``?`` no label."""
+    shape = "h({})" if state.kind == "temporal" else "t{}"
+    return [
+        "–" if label is None else "?" if label == NO_LABEL else shape.format(label)
+        for label in labels
+    ]
 
 
 class LineValue(_Record):
