@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from mambaviz.pages import compare, metadata, state, watch
+from mambaviz.pages import compare, kernels, metadata, state, watch
 from mambaviz.pages.assets import LOGO
 
 st.set_page_config(
@@ -11,6 +11,7 @@ st.set_page_config(
 pages = [
     st.Page(watch.page, title="Watch", default=True),
     st.Page(metadata.page, title="Metadata", url_path="metadata"),
+    st.Page(kernels.page, title="Kernels", url_path="kernels"),
     st.Page(compare.page, title="Compare", url_path="compare"),
 ]
 page = st.navigation(pages, position="top")

@@ -55,20 +55,11 @@ def filled(inputs: LaunchInputs) -> Caches:
     return caches
 
 
-def running_tokens(inputs: LaunchInputs, row: LaunchRow) -> int:
-    """Tokens in the state of the running column, before the launch."""
-    if inputs.kernel != "postprocess":
-        return row.computed - row.bias
-    if inputs.advanced:
-        return row.computed - row.accepted + 1
-    return row.computed + row.scheduled - row.drafts
-
-
 def _block(
     inputs: LaunchInputs, state: StateLayout, index: int, row: LaunchRow, column: int
 ) -> bytes:
     source = row.state_idx if inputs.kernel == "postprocess" else row.src_col
-    running = running_tokens(inputs, row)
+    running = inputs.running(index)
     beyond = column - source
     if source < 0 or beyond > inputs.num_spec:
         values = np.zeros(state.shape, dtype=np.float32)  # nothing was written here yet

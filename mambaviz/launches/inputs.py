@@ -156,15 +156,23 @@ class LaunchInputs(_Data):
         slot = self.rows[row].slot if self.takes_slots else None
         return row if slot is None else slot
 
+    def running(self, row: int) -> int:
+        """Tokens in the state of a request's running column, before the launch."""
+        found = self.rows[row]
+        if self.kernel != "postprocess":
+            return found.computed - found.bias
+        if self.advanced:
+            return found.computed - found.accepted + 1
+        return found.computed + found.scheduled - found.drafts
+
     def table_row(self, row: int) -> list[int]:
         """A row of the block table, filled up with the null block."""
         blocks = self.rows[row].blocks
         return [*blocks, *[0] * (self.columns - len(blocks))]
 
 
-# What each kernel reads from a row, in the order of the table's columns.
 def fields_of(inputs: LaunchInputs) -> tuple[str, ...]:
-    """The columns of the inputs' table that mean something for this kernel."""
+    """What this kernel reads from a row, in the order of the table's columns."""
     slot = ("slot",) if inputs.takes_slots else ()
     match inputs.kernel:
         case "postprocess":

@@ -211,7 +211,7 @@ def _stop(stops: bool) -> LineMark:
 def copy_lines(
     inputs: LaunchInputs, row: int, geometry: StateGeometry, plan: CopyPlan, src_col: int
 ) -> list[LineValue]:
-    """The copy of one state; a base address is called ``base``, since it changes from run to run."""
+    """The copy of one state. Addresses change from run to run: they are told from ``base``."""
     function = "copy_state_block"
     lines: list[LineValue] = []
 
@@ -227,8 +227,8 @@ def copy_lines(
     add("table_row = table + batch", f"row {row}: {ids}")
     read = f"conv, so {src_col}" if plan.is_conv else f"{src_col} + {bias} = {plan.src_col}"
     add("read_col = src_col + tl.where(is_conv, 0, bias)", read)
-    add("src_block = load_block_id(", _block(plan.src_col, plan.src_block, inputs), "key")
-    add("dst_block = load_block_id(", _block(plan.dst_col, plan.dst_block, inputs), "key")
+    add("src_block = load_block_id(", _block(plan.src_col, plan.src_block), "key")
+    add("dst_block = load_block_id(", _block(plan.dst_col, plan.dst_block), "key")
     live = plan.skipped is None or "token rows" in plan.skipped
     guard = "if (bias >= 0) & is_live_block(src_block"
     add(guard, "goes on" if live else f"stops: {plan.skipped}", _stop(not live))
@@ -293,7 +293,7 @@ def memcpy_lines(index: int, plan: CopyPlan, source: str, target: str) -> list[L
     ]
 
 
-def _block(column: int, block: int | None, inputs: LaunchInputs) -> str:
+def _block(column: int, block: int | None) -> str:
     if block is None:
         return f"column {column}, outside: 0"
     return f"column {column}: {block}"

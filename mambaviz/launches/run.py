@@ -233,7 +233,7 @@ def _launch_copies(inputs: LaunchInputs, chosen: KernelSet, fast: bool) -> Launc
     after = [cache.cpu().numpy() for cache in bound.caches]
     expected = moved(before, list(plans.values()), bound.geometries)
     wrong = sum(int(np.count_nonzero(a != b)) for a, b in zip(expected, after, strict=True))
-    wrong += _wrong_counts(inputs, decisions, counts)
+    wrong += _wrong_counts(decisions, counts)
     programs = [
         _program(inputs, states, bound.geometries, row, state, decisions[row], plans, listed)
         for row in range(len(inputs.rows))
@@ -247,7 +247,7 @@ def _launch_copies(inputs: LaunchInputs, chosen: KernelSet, fast: bool) -> Launc
         grid=grid,
         states=states,
         columns=[state.name for state in states],
-        notes=[_note(inputs, decision) for decision in decisions],
+        notes=[_note(decision) for decision in decisions],
         programs=programs,
         blocks=_images(inputs, states, before, after),
         counts=counts,
@@ -372,19 +372,13 @@ def _run(
 
 
 def _run_memcpy(chosen: KernelSet, plans: list[CopyPlan], device: torch.device) -> None:
-    sources = torch.tensor(
-        [one.src_addr for one in plans], dtype=torch.uint64, device=device
-    )
-    targets = torch.tensor(
-        [one.dst_addr for one in plans], dtype=torch.uint64, device=device
-    )
+    sources = torch.tensor([one.src_addr for one in plans], dtype=torch.uint64, device=device)
+    targets = torch.tensor([one.dst_addr for one in plans], dtype=torch.uint64, device=device)
     sizes = torch.tensor([one.num_bytes for one in plans], dtype=torch.int32, device=device)
     chosen.batch_memcpy(sources, targets, sizes)
 
 
-def _wrong_counts(
-    inputs: LaunchInputs, decisions: Sequence[Decision], counts: list[Counts]
-) -> int:
+def _wrong_counts(decisions: Sequence[Decision], counts: list[Counts]) -> int:
     """Accepted counts that the launch left other than the twin says."""
     if not counts:
         return 0
@@ -465,9 +459,7 @@ def _listed_lines(
     return lines.memcpy_lines(listed.index(key), found, source, f"base + {dst} · {stride}")
 
 
-def _nothing(
-    inputs: LaunchInputs, row: int, decision: Decision
-) -> tuple[ProgramOutcome, str, str]:
+def _nothing(inputs: LaunchInputs, row: int, decision: Decision) -> tuple[ProgramOutcome, str, str]:
     name = inputs.rows[row].request
     match decision.outcome:
         case Outcome.NEGATIVE_SLOT:
@@ -535,7 +527,7 @@ def _within(
     )
 
 
-def _note(inputs: LaunchInputs, decision: Decision) -> str:
+def _note(decision: Decision) -> str:
     if decision.outcome is Outcome.NEGATIVE_SLOT:
         return "no slot"
     if isinstance(decision, PostprocessDecision):
@@ -551,12 +543,7 @@ def _images(
     inputs: LaunchInputs, states: list[StateLayout], before: Caches, after: Caches
 ) -> list[BlockImage]:
     """Every block that stands in the table, and every one that changed."""
-    named = {
-        block
-        for row in inputs.rows
-        for block in row.blocks
-        if 0 < block < inputs.num_blocks
-    }
+    named = {block for row in inputs.rows for block in row.blocks if 0 < block < inputs.num_blocks}
     images = []
     for index, state in enumerate(states):
         changed = np.flatnonzero((before[index] != after[index]).any(axis=1))
@@ -674,9 +661,7 @@ def _launch_preprocess(inputs: LaunchInputs, chosen: KernelSet) -> LaunchRecord:
     for one in found:
         for name, value in _written(one).items():
             expected[name][one.slot] = value
-    wrong = sum(
-        a != b for name in ARRAYS for a, b in zip(expected[name], after[name], strict=True)
-    )
+    wrong = sum(a != b for name in ARRAYS for a, b in zip(expected[name], after[name], strict=True))
     return LaunchRecord(
         inputs=inputs,
         backend=chosen.backend,

@@ -75,7 +75,9 @@ class _Launch:
 
     inputs: LaunchInputs
     mistakes: frozenset[str]
-    outside: list[str] = field(default_factory=list)  # columns that no row has, looked up all the same
+    outside: list[str] = field(
+        default_factory=list
+    )  # columns that no row has, looked up all the same
     plans: dict[tuple[int, int], CopyPlan] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -229,7 +231,7 @@ def _judged(
         found.setdefault(("I7", ""), []).append(told)
     for state, block in hit:
         said = _contents(right, wrong, state, block)
-        for invariant, request, why in _breaks(inputs, right, block):
+        for invariant, request, why in _breaks(inputs, block):
             found.setdefault((invariant, request), []).append(
                 f"block {block}, {right.states[state].name}: {said}; {why}"
             )
@@ -263,9 +265,7 @@ def _contents(right: _Launch, wrong: _Launch, state: int, block: int) -> str:
     return f"holds {shown[0]} instead of {shown[1]}"
 
 
-def _breaks(
-    inputs: LaunchInputs, right: _Launch, block: int
-) -> Iterator[tuple[Invariant, str, str]]:
+def _breaks(inputs: LaunchInputs, block: int) -> Iterator[tuple[Invariant, str, str]]:
     """Which invariants a wrong block breaks, for whom, and why."""
     if block == 0:
         yield "I4", "", "the null block is never written"
@@ -285,4 +285,3 @@ def _breaks(
             yield "I1", name, f"{name} keeps a boundary there"
         if column >= request.state_idx:
             yield "I2", name, f"the next forward of {name} reads it"
-

@@ -32,11 +32,11 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class Listing:
-    """A kernel and its device functions; ``files`` are their names, in order."""
+    """A kernel and its device functions; ``files`` says in which file each stands."""
 
     function: str
     lines: tuple[SourceLine, ...]
-    files: tuple[str, ...]
+    files: dict[str, str]
 
     def of(self, function: str) -> list[SourceLine]:
         return [line for line in self.lines if line.function == function]
@@ -51,8 +51,8 @@ def listing(function: str) -> Listing:
         raise KeyError(f"no Triton kernel {function!r} in {KERNEL_DIR.name}/")
     found = list(_called(path, function, {}))
     lines = [line for one, name in found for line in _lines(one, name)]
-    files = dict.fromkeys(one.name for one, _ in found)
-    return Listing(function, tuple(lines), tuple(files))
+    files = {name: f"{KERNEL_DIR.name}/{one.name}" for one, name in found}
+    return Listing(function, tuple(lines), files)
 
 
 def _files() -> list[Path]:

@@ -23,8 +23,8 @@ class _Data(BaseModel):
 class SpeedCase(_Data):
     """One case: TB/s of bytes read and written, and µs of one launch.
 
-    ``target`` is the wanted share of the card's own copy (``97%``) or a time (``6 µs``), ``idle_us``
-    the same launch with nothing to copy. None: not measured.
+    ``target`` is the wanted share of the card's own copy (``97%``) or a time (``6 µs``),
+    ``idle_us`` the same launch with nothing to copy. None: not measured.
     """
 
     name: str

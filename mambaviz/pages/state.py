@@ -16,8 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mambaviz import batch as batches
 from mambaviz.batch import BATCHES, DEFAULT_BATCH, Batch, BatchError
-from mambaviz.pages import compare_state
+from mambaviz.pages import compare_state, kernels_state
 from mambaviz.pages.compare_state import CompareView
+from mambaviz.pages.kernels_state import KernelsView
 from mambaviz.pages.packing import pack, unpacked
 from mambaviz.scenario import DEFAULT_PRESET, PRESETS, Scenario, ScenarioError, parse
 from mambaviz.trace import PHASES, PhaseName
@@ -59,7 +60,7 @@ class PageState(BaseModel):
     is, only the run can say.
 
     The Metadata page shows ``own_batch``, or the preset ``batch`` where that is None; the Compare
-    page shows ``compare``.
+    page shows ``compare``, the Kernels page ``kernels``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -77,6 +78,7 @@ class PageState(BaseModel):
     batch: str = DEFAULT_BATCH
     own_batch: Batch | None = None
     compare: CompareView = CompareView()
+    kernels: KernelsView = KernelsView()
 
     @model_validator(mode="after")
     def _known_preset(self) -> Self:
@@ -158,7 +160,7 @@ def to_link(state: PageState) -> dict[str, str]:
         link["rows"] = pack(state.own_batch)
     elif state.batch != DEFAULT_BATCH:
         link["batch"] = state.batch
-    return link | compare_state.to_link(state.compare)
+    return link | compare_state.to_link(state.compare) | kernels_state.to_link(state.kernels)
 
 
 def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
@@ -185,6 +187,10 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
     if problems.keys() & {"runs", "compare"}:
         compared = {}  # the place belongs to the runs that could not be read
     values["compare"] = compare_state.from_values(compared)
+    launched = {name: values.pop(name) for name in kernels_state.READERS if name in values}
+    if problems.keys() & {"inputs", "launch"}:
+        launched = {}  # the program belongs to the launch that could not be read
+    values["kernels"] = kernels_state.from_values(launched)
     return opened(**values), next(iter(problems.values()), "")
 
 
@@ -274,11 +280,12 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "rows": unpack_batch,
     "batch": _read_batch,
     **compare_state.READERS,
+    **kernels_state.READERS,
 }
 
 # What belongs to the run that a link names, and goes with it if it cannot be read.
 OF_A_RUN = ("run", "preset", "step", "phase", "request", "layer")
-PLACE = {"step", "phase", "request", "layer", "compare"}
+PLACE = {"step", "phase", "request", "layer", "compare", "kernels"}
 
 
 # --------------------------------------------------------------------------------------

@@ -258,7 +258,27 @@ class BatchSizes:
     dial: float = 70  # radius
 
 
+@dataclass(frozen=True)
+class KernelSizes:
+    """The pictures of the Kernels page, in pixels."""
+
+    width: float = 566  # of the bytes
+    left: float = 74  # where strips begin; their names stand before
+    strip: float = 486
+    cell_height: float = 25
+    gap: float = 9  # between strips
+    bracket: float = 28  # room of a bracket with its text
+    offsets: float = 16
+    orders_width: float = 536
+    orders_left: float = 142
+    orders_strip: float = 280  # width of the rows together
+    order_cell: float = 52  # never wider
+    order_height: float = 28
+    order_pitch: float = 42
+
+
 LANES = LaneSizes()
+KERNELS = KernelSizes()
 BATCH = BatchSizes()
 STATE = StateSizes()
 CHANGES = ChangeSizes()
@@ -268,6 +288,16 @@ def css(selector: str) -> str:
     """Style rules that set every token on ``selector``; ``data-theme="dark"`` is the dark theme."""
     light = _declarations(LIGHT) + constants()
     return f"{selector}{{{light}}}\n{selector}[data-theme=dark]{{{_declarations(DARK)}}}"
+
+
+def css_following(selector: str) -> str:
+    """The same for a picture in the page, which follows the page's theme by itself."""
+    pairs = zip(LIGHT.variables(), DARK.variables(), strict=True)
+    tokens = "".join(
+        f"--{name}:{light};" if light == dark else f"--{name}:light-dark({light},{dark});"
+        for (name, light), (_, dark) in pairs
+    )
+    return f"{selector}{{{tokens}{constants()}}}"
 
 
 def css_of(selector: str, theme: ThemeName) -> str:

@@ -13,6 +13,7 @@ PICTURE_SCRIPT = _HERE / "picture.js"
 PICTURE_STYLE = _HERE / "picture.css"
 METADATA_STYLE = _HERE / "metadata.css"
 COMPARE_STYLE = _HERE / "compare.css"
+KERNELS_STYLE = _HERE / "kernels.css"
 
 ASSETS: tuple[Path, ...] = (
     LOGO,
@@ -24,4 +25,5 @@ ASSETS: tuple[Path, ...] = (
     PICTURE_STYLE,
     METADATA_STYLE,
     COMPARE_STYLE,
+    KERNELS_STYLE,
 )

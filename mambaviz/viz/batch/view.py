@@ -28,12 +28,7 @@ _DIR = Path(__file__).parent
 @cache
 def batch_css() -> str:
     """The component's whole style: tokens that follow the page's theme, shapes, layout."""
-    pairs = zip(theme.LIGHT.variables(), theme.DARK.variables(), strict=True)
-    tokens = "".join(
-        f"--{name}:{light};" if light == dark else f"--{name}:light-dark({light},{dark});"
-        for (name, light), (_, dark) in pairs
-    )
-    root = f".batch{{{tokens}{theme.constants()}}}"
+    root = theme.css_following(".batch")
     return "\n".join((root, marks_css(), (_DIR / "batch.css").read_text(encoding="utf-8")))
 
 
