@@ -210,10 +210,11 @@ class LaunchRecord(_Record):
 
 
 class Broken(_Record):
-    """An invariant that catches the damage, and where."""
+    """An invariant that catches the damage: where, and why it is its business."""
 
     invariant: Invariant
-    message: str
+    place: str
+    why: str
 
 
 class Damage(_Record):

@@ -124,8 +124,7 @@ class _Launch:
             if column >= self.inputs.columns:
                 name = self.inputs.rows[row].request
                 told = (
-                    f"column {column} of {name} is outside a row of {self.inputs.columns} columns "
-                    "and was looked up all the same"
+                    f"column {column} of {name} is outside a row of {self.inputs.columns} columns"
                 )
                 if told not in self.outside:
                     self.outside.append(told)
@@ -226,17 +225,17 @@ def _judged(
     inputs: LaunchInputs, right: _Launch, wrong: _Launch, hit: list[tuple[int, int]]
 ) -> list[Broken]:
     """One entry for each invariant and request: the first place, and how many there are."""
-    found: dict[tuple[Invariant, str], list[str]] = {}
+    found: dict[tuple[Invariant, str], list[tuple[str, str]]] = {}
     for told in wrong.outside:
-        found.setdefault(("I7", ""), []).append(told)
+        found.setdefault(("I7", told), []).append((told, "it was turned into an address"))
     for state, block in hit:
-        said = _contents(right, wrong, state, block)
+        said = f"block {block}, {right.states[state].name}: {_contents(right, wrong, state, block)}"
         for invariant, request, why in _breaks(inputs, block):
-            found.setdefault((invariant, request), []).append(
-                f"block {block}, {right.states[state].name}: {said}; {why}"
-            )
-    order = sorted(found, key=lambda key: (key[0], key[1]))
-    return [Broken(invariant=key[0], message=_first(found[key])) for key in order]
+            found.setdefault((invariant, request), []).append((said, why))
+    return [
+        Broken(invariant=invariant, place=_first([place for place, _ in told]), why=told[0][1])
+        for (invariant, _), told in sorted(found.items(), key=lambda one: one[0])
+    ]
 
 
 def _first(places: list[str]) -> str:
@@ -280,8 +279,8 @@ def _breaks(inputs: LaunchInputs, block: int) -> Iterator[tuple[Invariant, str, 
         if saves and column == decision.dst_col:
             assert isinstance(decision, PostprocessDecision)
             aligned = decision.aligned
-            yield "I1", name, f"it is registered for the first {aligned} tokens of {name}"
+            yield "I1", name, f"registered for the first {aligned} tokens of {name}"
         elif column < request.state_idx and inputs.kernel == "postprocess":
-            yield "I1", name, f"{name} keeps a boundary there"
+            yield "I1", name, f"a boundary of {name}"
         if column >= request.state_idx:
-            yield "I2", name, f"the next forward of {name} reads it"
+            yield "I2", name, f"read by the next forward of {name}"

@@ -73,7 +73,7 @@ def page() -> None:
             actions = st.container(key="launch-actions")
         foot = st.container(key="side-foot")
     say, messages = st.container(key="kernels-say"), st.container(key="messages")
-    left, right = st.columns([100, 108], gap="small")
+    left, right = st.columns([103, 100], gap="small")
     with left:
         heading = st.container(key="launch-heading", horizontal=True, vertical_alignment="center")
         rows = launch_editor.rows_table(settings)

@@ -45,16 +45,16 @@ HELP = {
 }
 
 COLUMNS = {
-    "request": ("", 46, "The name of the row."),
-    "slot": ("slot", 52, "Where the request's numbers stand; −1: no request; empty: the row."),
-    "computed": ("computed", 84, "num_computed_tokens."),
-    "scheduled": ("scheduled", 86, "Tokens of this step, drafts included."),
-    "drafts": ("drafts", 64, "Drafts among them."),
-    "accepted": ("accepted", 80, "Tokens that verification kept, bonus included."),
-    "src_col": ("src_col", 72, "Column that holds the state; −1: none yet."),
-    "bias": ("bias", 54, "How many tokens past that state the wanted one lies."),
-    "state_idx": ("state_idx", 82, "Running column."),
-    "blocks": ("block-table row", 140, "Block ids by column, such as 1, 2, 3; 0 is null."),
+    "request": ("", 38, "The name of the row."),
+    "slot": ("slot", 66, "Where the request's numbers stand; −1: no request; empty: the row."),
+    "computed": ("computed", 92, "num_computed_tokens."),
+    "scheduled": ("scheduled", 94, "Tokens of this step, drafts included."),
+    "drafts": ("drafts", 72, "Drafts among them."),
+    "accepted": ("accepted", 88, "Tokens that verification kept, bonus included."),
+    "src_col": ("src_col", 82, "Column that holds the state; −1: none yet."),
+    "bias": ("bias", 66, "How many tokens past that state the wanted one lies."),
+    "state_idx": ("state_idx", 88, "Running column."),
+    "blocks": ("block ids", 118, "Block ids by column, such as 1, 2, 3; 0 is null."),
 }
 
 

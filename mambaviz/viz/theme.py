@@ -262,9 +262,9 @@ class BatchSizes:
 class KernelSizes:
     """The pictures of the Kernels page, in pixels."""
 
-    width: float = 566  # of the bytes
+    width: float = 546  # of the bytes
     left: float = 74  # where strips begin; their names stand before
-    strip: float = 486
+    strip: float = 468
     cell_height: float = 25
     gap: float = 9  # between strips
     bracket: float = 28  # room of a bracket with its text

@@ -14,33 +14,12 @@ Shown = list[Any]  # [value, mark] of a line, as the browser gets it
 
 # Names that mean the same in the fast kernel as in the readable one.
 SAME_NAMES = frozenset(
-    [
-        "slot",
-        "accepted",
-        "computed",
-        "scheduled",
-        "drafts",
-        "running",
-        "new",
-        "aligned",
-        "bias",
-        "src_col",
-        "dst_col",
-        "from_col",
-        "to_col",
-        "conv_width",
-        "is_conv",
-        "read_col",
-        "src_block",
-        "dst_block",
-        "base",
-        "block_stride",
-        "src_addr",
-        "dst_addr",
-        "in_place",
-        "elem_size",
-        "inner_bytes",
-    ]
+    (
+        *("slot", "accepted", "computed", "scheduled", "drafts", "running", "new", "aligned"),
+        *("bias", "src_col", "dst_col", "from_col", "to_col", "conv_width", "is_conv"),
+        *("read_col", "src_block", "dst_block", "base", "block_stride", "src_addr", "dst_addr"),
+        *("in_place", "elem_size", "inner_bytes"),
+    )
 )
 _ASSIGNED = re.compile(r"(\w+) \+?= ")
 

@@ -49,7 +49,7 @@ def _cells(record: LaunchRecord, state: StateLayout, block: int, raw: bytes) -> 
     if record.inputs.layout == "SD":
         return _Cells((tuple(labels),), titles, first, state.shape[1] * state.elem_size)
     lines = tuple(
-        tuple(labels) if channel == 0 else tuple(f"{value:g}" for value in row)
+        tuple(labels) if channel == 0 else tuple(f"{value:g}".replace("-", "−") for value in row)
         for channel, row in enumerate(values)
     )
     return _Cells(lines, titles, first, state.elem_size)

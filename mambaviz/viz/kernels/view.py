@@ -86,7 +86,12 @@ def _grid(record: LaunchRecord, damage: Damage | None) -> str:
     )
     unit = "lane and array" if record.inputs.kernel == "preprocess" else "program"
     note = f"one {unit} a cell; pick one, arrow keys move"
-    return _panel("programs", "Programs", note, f'<div class="wide">{table}</div>{_legend(record)}')
+    return _panel(
+        "programs",
+        "Programs",
+        note,
+        f'<div class="wide">{table}</div>{_legend(record, bool(hurt))}',
+    )
 
 
 def _cell(record: LaunchRecord, program: ProgramRecord, hurt: bool) -> str:
@@ -99,7 +104,7 @@ def _cell(record: LaunchRecord, program: ProgramRecord, hurt: bool) -> str:
     )
 
 
-def _legend(record: LaunchRecord) -> str:
+def _legend(record: LaunchRecord, hurt: bool) -> str:
     if record.inputs.kernel == "preprocess":
         shown: tuple[Outcome, ...] = ("written", "kept", "idle")
     else:
@@ -108,16 +113,20 @@ def _legend(record: LaunchRecord) -> str:
         f'<span><i class="program {_SLUG[outcome]}"></i>{OUTCOME_NAMES[outcome]}</span>'
         for outcome in shown
     )
+    if hurt:
+        entries += '<span><b class="cross">✗</b>wrong bytes</span>'
     return f'<p class="legend">{entries}</p>'
 
 
 def _damage(damage: Damage | None) -> str:
     if damage is None:
         return ""
-    lines = [
-        f'<li><b class="lamp">{one.invariant}</b><span>{escape(one.message)}.</span></li>'
-        for one in damage.broken
-    ]
+    lines = []
+    for place in dict.fromkeys(one.place for one in damage.broken):
+        mine = [one for one in damage.broken if one.place == place]
+        lamps = "".join(f'<b class="lamp">{one.invariant}</b>' for one in mine)
+        whys = ", ".join(dict.fromkeys(one.why for one in mine))
+        lines.append(f"<li><span>{lamps}</span><span>{escape(place)}: {escape(whys)}.</span></li>")
     notes = "".join(f"<p>{escape(note)}.</p>" for note in (*damage.counts, *damage.notes))
     title = "What catches it" if lines else "Nothing to catch"
     listed = f"<ul>{''.join(lines)}</ul>" if lines else ""
