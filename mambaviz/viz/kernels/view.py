@@ -90,7 +90,7 @@ def _grid(record: LaunchRecord, damage: Damage | None) -> str:
         "programs",
         "Programs",
         note,
-        f'<div class="wide">{table}</div>{_legend(record, bool(hurt))}',
+        f'<div class="wide">{table}</div>{_legend(record, hurt=bool(hurt))}',
     )
 
 
@@ -104,7 +104,7 @@ def _cell(record: LaunchRecord, program: ProgramRecord, hurt: bool) -> str:
     )
 
 
-def _legend(record: LaunchRecord, hurt: bool) -> str:
+def _legend(record: LaunchRecord, *, hurt: bool) -> str:
     if record.inputs.kernel == "preprocess":
         shown: tuple[Outcome, ...] = ("written", "kept", "idle")
     else:
@@ -238,13 +238,14 @@ def _listing_note(record: LaunchRecord) -> str:
 
 
 def _bytes(record: LaunchRecord, damage: Damage | None) -> str:
-    titles, parts = [], []
+    titles, notes, parts = [], [], []
     for program in record.programs:
         titles.append(
             f'<span data-for="{program.key}" hidden>{_bytes_title(record, program)}</span>'
         )
+        notes.append(f'<span data-for="{program.key}" hidden>{_layout(record, program)}</span>')
         parts.append(f'<div data-for="{program.key}" hidden>{_one(record, program, damage)}</div>')
-    return _panel("bytes", "".join(titles), _layout(record), "".join(parts))
+    return _panel("bytes", "".join(titles), "".join(notes), "".join(parts))
 
 
 def _bytes_title(record: LaunchRecord, program: ProgramRecord) -> str:
@@ -259,9 +260,11 @@ def _bytes_title(record: LaunchRecord, program: ProgramRecord) -> str:
     )
 
 
-def _layout(record: LaunchRecord) -> str:
+def _layout(record: LaunchRecord, program: ProgramRecord) -> str:
     inputs = record.inputs
     size = f"{inputs.elem_size} B"
+    if record.states[program.state].kind == "temporal":
+        return f"{inputs.channels} channels × {inputs.d_state} values × {size}"
     if inputs.layout == "SD":
         return f"SD: one row a token, {inputs.channels} channels × {size}"
     return f"DS: one row a channel, {inputs.conv_width} tokens × {size}"
