@@ -16,9 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mambaviz import batch as batches
 from mambaviz.batch import BATCHES, DEFAULT_BATCH, Batch, BatchError
-from mambaviz.pages import compare_state, kernels_state
+from mambaviz.pages import compare_state, kernels_state, lesson_state
 from mambaviz.pages.compare_state import CompareView
 from mambaviz.pages.kernels_state import KernelsView
+from mambaviz.pages.lesson_state import Lesson
 from mambaviz.pages.packing import pack, unpacked
 from mambaviz.scenario import DEFAULT_PRESET, PRESETS, Scenario, ScenarioError, parse
 from mambaviz.trace import PHASES, PhaseName
@@ -32,6 +33,7 @@ Part = Literal["sidebar", "transport", "panels", "legend", "tabs"]
 PARTS: tuple[Part, ...] = get_args(Part)  # what a link may hide, in the order a link names them
 
 MOST_WRITTEN = 512  # addresses of a session that are known as its own
+LONGEST_REQUEST = 40  # characters of a request's name, as in a scenario
 
 
 START: tuple[int, PhaseName] = (0, PHASES[0])
@@ -57,7 +59,7 @@ OPENINGS: Mapping[str, tuple[int, PhaseName]] = {
 class PageState(BaseModel):
     """One view of one run. ``custom`` is None for a preset; ``request`` None means the one that
     the phase is about. With ``opening`` a run of the user's own shows its first copy: where that
-    is, only the run can say.
+    is, only the run can say. A ``lesson`` is the page reduced to its stops.
 
     The Metadata page shows ``own_batch``, or the preset ``batch`` where that is None; the Compare
     page shows ``compare``, the Kernels page ``kernels``.
@@ -75,6 +77,7 @@ class PageState(BaseModel):
     backend: BackendChoice = "auto"
     theme: ThemeName | None = None  # None: as the reader's own setting
     hide: tuple[Part, ...] = ()
+    lesson: Lesson | None = None
     batch: str = DEFAULT_BATCH
     own_batch: Batch | None = None
     compare: CompareView = CompareView()
@@ -126,7 +129,11 @@ class PageState(BaseModel):
 
 
 def opened(**values: Any) -> PageState:
-    """The state with these values; without step and phase it stands where its run opens."""
+    """The state with these values; without step and phase it stands where its run opens, a lesson
+    at its first stop."""
+    lesson = values.get("lesson")
+    if lesson is not None and not values.keys() & {"step", "phase"}:
+        return PageState(**{**dict(lesson.stops[0]), **values})
     preset = values.get("preset", DEFAULT_PRESET)
     from_start = values.keys() & {"custom", "step", "phase"}
     step, phase = START if from_start else OPENINGS.get(preset, START)
@@ -146,14 +153,19 @@ def to_link(state: PageState) -> dict[str, str]:
         link["run"] = pack(state.custom)
     elif state.preset != DEFAULT_PRESET:
         link["preset"] = state.preset
-    default = opened(custom=state.custom) if state.custom else opened(preset=state.preset)
+    source: dict[str, Any] = {"custom": state.custom} if state.custom else {"preset": state.preset}
+    default = opened(**source, lesson=state.lesson)
     places = [(view.opening, view.step, view.phase) for view in (state, default)]
-    if places[0] != places[1]:
+    other_request = state.lesson is not None and state.request != default.request
+    if places[0] != places[1] or other_request:
         link |= {"step": str(state.step), "phase": state.phase}
+        default = default.changed(request=None)  # what a link with a place and no request means
     for name in ("request", "layer", "backend", "theme"):
         value = getattr(state, name)
         if value != getattr(default, name):
             link[name] = str(value)
+    if state.lesson is not None:
+        link |= lesson_state.to_link(state.lesson)
     if state.hide:
         link["hide"] = ",".join(part for part in PARTS if part in state.hide)
     if state.own_batch is not None:
@@ -171,18 +183,23 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
     """
     values: dict[str, Any] = {}
     problems: dict[str, str] = {}
+    unknown = [name for name in params if name not in READERS and not is_foreign(name)]
     for name in READERS:
         if name in params:
             try:
                 values[name] = READERS[name](params[name])
             except ValueError as error:
-                problems[name] = str(error)
+                problems[name] = " ".join(str(error).split())  # a line, whatever is quoted
     if problems.keys() & {"run", "preset"}:
         values = {name: values[name] for name in values if name not in OF_A_RUN}
     if "run" in values:
         values["custom"] = values.pop("run")
     if "rows" in values:
         values["own_batch"] = values.pop("rows")
+    taught = {name: values.pop(name) for name in lesson_state.READERS if name in values}
+    values["lesson"] = lesson_state.from_values(taught)
+    if "lesson" in taught and "stops" not in taught and "stops" not in problems:
+        problems["stops"] = "This link names a lesson but no stops, so the whole page is shown."
     compared = {name: values.pop(name) for name in compare_state.READERS if name in values}
     if problems.keys() & {"runs", "compare"}:
         compared = {}  # the place belongs to the runs that could not be read
@@ -191,7 +208,17 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
     if problems.keys() & {"inputs", "launch"}:
         launched = {}  # the program belongs to the launch that could not be read
     values["kernels"] = kernels_state.from_values(launched)
+    if unknown:
+        problems["unknown"] = (
+            f"This link has a parameter “{unknown[0][:40]}”, which no page here knows, "
+            "so it is left out."
+        )
     return opened(**values), next(iter(problems.values()), "")
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a parameter is another's: Streamlit's own, or a mark that a mail or a site adds."""
+    return name in ("embed", "embed_options", "ref") or name.startswith("utm_")
 
 
 def unpack(packed: str) -> Scenario:
@@ -243,6 +270,15 @@ def _read_count(name: str) -> Callable[[str], int]:
     return read
 
 
+def _read_request(text: str) -> str:
+    if not 0 < len(text) <= LONGEST_REQUEST:
+        raise ValueError(
+            f"This link's request “{text[:40]}” has {len(text)} characters where 1 to "
+            f"{LONGEST_REQUEST} can be, so it is left out."
+        )
+    return text
+
+
 def _read_choice(name: str, choices: tuple[str, ...]) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in choices:
@@ -272,11 +308,12 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "preset": _read_preset,
     "step": _read_count("step"),
     "phase": _read_choice("phase", PHASES),
-    "request": lambda text: text[:40],  # whether the run has it shows when the run is there
+    "request": _read_request,  # whether the run has it shows when the run is there
     "layer": _read_count("layer"),
     "backend": _read_choice("back end", BACKEND_CHOICES),
     "theme": _read_choice("theme", get_args(ThemeName)),
     "hide": _read_hidden,
+    **lesson_state.READERS,
     "rows": unpack_batch,
     "batch": _read_batch,
     **compare_state.READERS,
@@ -284,7 +321,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 }
 
 # What belongs to the run that a link names, and goes with it if it cannot be read.
-OF_A_RUN = ("run", "preset", "step", "phase", "request", "layer")
+OF_A_RUN = ("run", "preset", "step", "phase", "request", "layer", "lesson", "stops")
 PLACE = {"step", "phase", "request", "layer", "compare", "kernels"}
 
 
@@ -426,5 +463,5 @@ def _send() -> None:
 
 
 def _foreign_params() -> dict[str, str]:
-    """Parameters in the address that are none of ours, kept as they are."""
-    return {name: text for name, text in st.query_params.to_dict().items() if name not in READERS}
+    """Parameters in the address that are another's, kept as they are."""
+    return {name: text for name, text in st.query_params.to_dict().items() if is_foreign(name)}

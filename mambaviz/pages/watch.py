@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 
 import streamlit as st
 
-from mambaviz.pages import editor, shell, sidebar, state, tabs, try_out
+from mambaviz.pages import editor, lesson, shell, sidebar, state, tabs, try_out
 from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Job, Run, RunStore, live_engine, recorded
 from mambaviz.pages.stage_component import StageState, stage
@@ -34,7 +34,12 @@ class Screen:
     @property
     def is_current(self) -> bool:
         """Whether the run on screen is one of the scenario asked for."""
-        return self.run is not None and shows(self.run, self.view)
+        return self.current_run is not None
+
+    @property
+    def current_run(self) -> Run | None:
+        """The run on screen, if it is one of the scenario asked for."""
+        return self.run if self.run is not None and shows(self.run, self.view) else None
 
 
 def shows(run: Run, view: PageState) -> bool:
@@ -47,10 +52,14 @@ def page() -> None:
     st.session_state.setdefault("followed", 0)
     shell.frame(view)
     screen = choose(view)
-    if "sidebar" not in view.hide:
+    taught = view.lesson is not None and not lesson.nothing_left(screen.current_run, view)
+    if "sidebar" not in view.hide and not taught:
         sidebar.place(view, screen.run)
     with st.container(key="messages"):
         _messages(screen)
+    if taught:
+        lesson.place(screen.current_run)
+        return
     if screen.run is not None:
         _stage_and_tabs(screen.run)
     if not try_out.place(screen.run):
@@ -82,7 +91,8 @@ def choose(view: PageState) -> Screen:
 
 
 def _messages(screen: Screen) -> None:
-    for sentence in (state.notice(), beyond_the_end(screen)):
+    lost = lesson.sentence(screen.current_run, screen.view)
+    for sentence in (state.notice(), lost or beyond_the_end(screen)):
         if sentence:
             st.warning(plain(sentence), icon=":material/info:")
     job = screen.job
@@ -95,13 +105,23 @@ def _messages(screen: Screen) -> None:
 
 
 def beyond_the_end(screen: Screen) -> str:
-    """A sentence if the view asks for a step that the run does not have."""
-    if screen.run is None or not screen.is_current:
+    """A sentence if the view asks for a step, request or layer that the run does not have."""
+    run, view = screen.current_run, screen.view
+    if run is None:
         return ""
-    steps = len(screen.run.trace.steps)
-    if screen.view.step < steps:
-        return ""
-    return f"There is no step {screen.view.step}: this run has {steps}, so the last one is shown."
+    steps, layers = len(run.trace.steps), run.trace.scenario.layer.num_layers
+    names = [plan.id for plan in run.trace.scenario.requests]
+    if view.step >= steps:
+        return f"There is no step {view.step}: this run has {steps}, so the last one is shown."
+    if view.layer >= layers:
+        has = "one" if layers == 1 else str(layers)
+        return f"There is no layer {view.layer}: this run has {has}, so the last one is shown."
+    if view.request is not None and view.request not in names:
+        return (
+            f"There is no request “{view.request}”: this run has {', '.join(names)}, "
+            "so the one that the phase is about is shown."
+        )
+    return ""
 
 
 @st.fragment(run_every=POLL_SECONDS)

@@ -66,3 +66,32 @@ def compare_js() -> str:
     """Its script, an ES module with the component as its default export."""
     shared = [_read(name) for name in SHARED_SCRIPTS]
     return "\n".join((*shared, _read_compare("compare.js")))
+
+
+# --------------------------------------------------------------------------------------
+# A lesson
+# --------------------------------------------------------------------------------------
+
+_LESSON_DIR = Path(__file__).parent / "lesson"
+
+
+def _read_lesson(name: str) -> str:
+    return (_LESSON_DIR / name).read_text(encoding="utf-8")
+
+
+LESSON_HTML = _read_lesson("lesson.html")
+
+
+@cache
+def lesson_css() -> str:
+    """Style of a lesson: the stage's tokens and shapes, and what is its own."""
+    return "\n".join(
+        (theme.css(".stage"), marks_css(), _read("stage.css"), _read_lesson("lesson.css"))
+    )
+
+
+@cache
+def lesson_js() -> str:
+    """Its script, an ES module with the component as its default export."""
+    shared = [_read(name) for name in SHARED_SCRIPTS]
+    return "\n".join((*shared, _read_lesson("lesson.js")))

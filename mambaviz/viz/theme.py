@@ -152,6 +152,10 @@ TYPE: dict[str, tuple[float, float]] = {
     "body": (13, 16),
     "second": (12.5, 16),
     "small": (12, 16),
+    "lesson-headline": (31, 38),
+    "lesson-sentence": (20, 28),
+    "lesson-title": (18, 24),
+    "lesson-small": (16, 20),
 }
 
 # Motion, in milliseconds at speed 1.
@@ -277,8 +281,40 @@ class KernelSizes:
     order_pitch: float = 42
 
 
+@dataclass(frozen=True)
+class LessonSizes:
+    """The pictures of a lesson, in pixels: tokens over blocks, conv window, temporal states."""
+
+    lane_width: float = 1200
+    lane_height: float = 232
+    column: float = 200  # never wider
+    edge: float = 27  # y where a column's boundary begins
+    token: float = 30
+    token_height: float = 36
+    block: float = 92
+    block_height: float = 66
+    conv_width: float = 520
+    conv_height: float = 166
+    left: float = 94  # where row 0 begins
+    cell: float = 72  # a conv row is never wider
+    cell_height: float = 42
+    first: float = 6  # y of the upper strip
+    second: float = 118
+    chip: float = 66
+    temporal_width: float = 600
+    temporal_height: float = 176
+    bars_left: float = 147
+    bars_width: float = 310
+    bar_top: float = 6
+    bar_pitch: float = 56
+    bar_cell: float = 28  # never wider
+    least_bar_cell: float = 19
+    fold: float = 58  # the cell of the tokens that do not fit
+
+
 LANES = LaneSizes()
 KERNELS = KernelSizes()
+LESSON = LessonSizes()
 BATCH = BatchSizes()
 STATE = StateSizes()
 CHANGES = ChangeSizes()

@@ -14,6 +14,7 @@ from mambaviz.pages.state import (
     BACKEND_CHOICES,
     OPENINGS,
     PARTS,
+    READERS,
     PageState,
     from_link,
     opened,
@@ -84,6 +85,12 @@ def test_a_scenario_of_ones_own_travels_in_the_link() -> None:
         ({"backend": "tpu"}, "back end “tpu”"),
         ({"theme": "pink"}, "theme “pink”"),
         ({"hide": "tabs,everything"}, "“everything”"),
+        ({"foo": "1"}, "parameter “foo”"),
+        ({"stpe": "3"}, "parameter “stpe”"),
+        ({"x" * 900: "3"}, "parameter “" + "x" * 40 + "”"),
+        ({"request": ""}, "has 0 characters"),
+        ({"request": "r" * 41}, "41 characters"),
+        ({"lesson": "t" * 81, "stops": ""}, "81 characters"),
     ],
 )
 def test_a_damaged_parameter_gets_its_default_and_a_sentence(
@@ -134,6 +141,13 @@ def test_a_preset_opens_where_its_story_is(slug: str) -> None:
 
 def test_streamlits_own_parameters_are_no_damage() -> None:
     assert from_link({"embed": "true", "utm_source": "mail"}) == (PageState(), "")
+
+
+@given(st.dictionaries(st.sampled_from([*READERS, "foo"]), st.text(max_size=60), max_size=4))
+def test_no_link_breaks_the_page(params: dict[str, str]) -> None:
+    state, problem = from_link(params)
+    assert "\n" not in problem
+    assert from_link(to_link(state)) == (state, "")
 
 
 @pytest.mark.parametrize("slug", sorted(PRESETS))
