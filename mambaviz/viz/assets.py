@@ -85,9 +85,9 @@ LESSON_HTML = _read_lesson("lesson.html")
 @cache
 def lesson_css() -> str:
     """Style of a lesson: the stage's tokens and shapes, and what is its own."""
-    return "\n".join(
-        (theme.css(".stage"), marks_css(), _read("stage.css"), _read_lesson("lesson.css"))
-    )
+    sizes = f".lesson{{{theme.lesson_constants()}}}"
+    own = _read_lesson("lesson.css")
+    return "\n".join((theme.css(".stage"), sizes, marks_css(), _read("stage.css"), own))
 
 
 @cache

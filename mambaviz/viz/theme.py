@@ -152,6 +152,10 @@ TYPE: dict[str, tuple[float, float]] = {
     "body": (13, 16),
     "second": (12.5, 16),
     "small": (12, 16),
+}
+
+# The same for a lesson, which is read from the last row of a lecture room.
+LESSON_TYPE: dict[str, tuple[float, float]] = {
     "lesson-headline": (31, 38),
     "lesson-sentence": (20, 28),
     "lesson-title": (18, 24),
@@ -354,7 +358,15 @@ def _declarations(palette: Palette) -> str:
 
 def constants() -> str:
     """Sizes and fonts, the same in both themes."""
-    type_ = "".join(
-        f"--{name}-size:{size}px;--{name}-line:{line}px;" for name, (size, line) in TYPE.items()
+    return f"{_sizes(TYPE)}--mono:{MONO};"
+
+
+def lesson_constants() -> str:
+    """The sizes that a lesson has besides."""
+    return _sizes(LESSON_TYPE)
+
+
+def _sizes(types: dict[str, tuple[float, float]]) -> str:
+    return "".join(
+        f"--{name}-size:{size}px;--{name}-line:{line}px;" for name, (size, line) in types.items()
     )
-    return f"{type_}--mono:{MONO};"
