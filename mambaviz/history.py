@@ -10,6 +10,7 @@ recomputes those tokens from token 0; torch is not needed for any of it.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -230,3 +231,14 @@ def phases_of(trace: Trace) -> Iterator[tuple[Step, Phase]]:
     for step in trace.steps:
         for phase in step.phases:
             yield step, phase
+
+
+def rows_moved(trace: Trace, copy: BlockCopy) -> int:
+    """Token rows in a conv copy: SD one run of whole rows, DS as many elements a channel."""
+    if copy.source is None:
+        return 0
+    spec = trace.spec_of[copy.layer, copy.state]
+    size = spec.num_bytes // math.prod(spec.shape)
+    if trace.scenario.engine.layout == "DS":
+        return copy.source.length // size
+    return copy.source.length // (size * spec.shape[1])

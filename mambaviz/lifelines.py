@@ -217,16 +217,14 @@ def _writes(
             references = len(owners.get(block, ()))
             yield (
                 block,
-                LifeEvent(
-                    frame, "forward", name, tokens=span, holds=holds, references=references
-                ),
+                LifeEvent(frame, "forward", name, tokens=span, holds=holds, references=references),
             )
     done = [copy for copy in phase.copies if copy.target is not None]
     for kind in ("migrate", "checkpoint"):
-        for block in sorted({copy.dst_block for copy in done if copy.kind == kind} - {None}):
+        targets = {copy.dst_block for copy in done if copy.kind == kind and copy.dst_block}
+        for block in sorted(targets):
             mine = [copy for copy in done if copy.dst_block == block and copy.kind == kind]
             sources = dict.fromkeys(copy.src_block for copy in mine if copy.src_block is not None)
-            assert block is not None
             yield (
                 block,
                 LifeEvent(

@@ -15,10 +15,11 @@ from typing import Literal
 
 import numpy as np
 
-from mambaviz.history import COPY_PHASES, Branch, History, StateKey, moment_of
+from mambaviz.history import COPY_PHASES, Branch, History, StateKey, frame_of, moment_of, rows_moved
 from mambaviz.oracle import compare_state
 from mambaviz.trace import BlockCopy, PhaseName
 
+TokenKind = Literal["prompt", "generated", "draft", "draft accepted", "draft rejected"]
 HopKind = Literal["forward", "carried", "migrate", "checkpoint", "hit", "unknown"]
 
 
@@ -66,6 +67,7 @@ class RowOrigin:
     row: int
     position: int | None
     token: int | None = None
+    kind: TokenKind | None = None
     request: str = ""
     hops: tuple[Hop, ...] = ()
     known: bool = True
@@ -130,6 +132,19 @@ def row_of(history: History, branch: Branch, layer: int, position: int) -> np.nd
     return history.truth(branch, layer, position + 1).window[-1]
 
 
+def kind_of(history: History, branch: Branch, position: int, frame: int) -> TokenKind:
+    """What a branch's token was to its request, as far as a frame knows."""
+    request = history.trace.steps[branch.step].requests[branch.request]
+    if position < request.num_prompt_tokens:
+        return "prompt"
+    if position < request.num_tokens:
+        return "generated"
+    if frame < frame_of(branch.step, "accept"):
+        return "draft"
+    kept = position - request.num_tokens < (request.accepted_drafts or 0)
+    return "draft accepted" if kept else "draft rejected"
+
+
 def preferred(branches: Sequence[Branch], request: str | None) -> list[Branch]:
     """Branches of the request first: of several that begin alike, the one that wrote it."""
     return sorted(branches, key=lambda branch: branch.request != request)
@@ -146,7 +161,8 @@ def _row_origin(
     step, _ = moment_of(frame)
     for branch in preferred(history.branches_with(position + 1, step), writer):
         if np.array_equal(row_of(history, branch, layer, position), found):
-            return RowOrigin(row, position, branch.tokens[position], branch.request, hops)
+            kind = kind_of(history, branch, position, frame)
+            return RowOrigin(row, position, branch.tokens[position], kind, branch.request, hops)
     return RowOrigin(row, position, hops=hops, known=False)
 
 
@@ -227,19 +243,9 @@ def _copy_of_row(history: History, key: StateKey, frame: int, row: int) -> Block
     """The copy of a frame that brought this conv row, if one did."""
     for copy in history.copies_into(key, frame):
         assert copy.target is not None
-        if row < _rows_moved(history, copy):
+        if row < rows_moved(history.trace, copy):
             return copy
     return None
-
-
-def _rows_moved(history: History, copy: BlockCopy) -> int:
-    """Token rows in a conv copy: SD one run of whole rows, DS as many elements a channel."""
-    assert copy.target is not None
-    spec = history.trace.spec_of[copy.layer, copy.state]
-    size = spec.num_bytes // int(np.prod(spec.shape))
-    if history.trace.scenario.engine.layout == "DS":
-        return copy.target.length // size
-    return copy.target.length // (size * spec.shape[1])
 
 
 def _row_before(

@@ -138,7 +138,9 @@ def _conv(history: History, step: int) -> Distance:
             if position is None:
                 continue
             branches = history.branches_with(position + 1, step)
-            offs = [_gap(row_of(history, branch, layer, position), rows[row]) for branch in branches]
+            offs = [
+                _gap(row_of(history, branch, layer, position), rows[row]) for branch in branches
+            ]
             if not offs:
                 tally.unknown += 1
                 continue

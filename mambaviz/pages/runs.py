@@ -18,10 +18,13 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal, Protocol
 
+from mambaviz.history import History
+from mambaviz.lifelines import Life, lifelines
 from mambaviz.pages.progress import Progress, expected_steps
 from mambaviz.pages.state import BackendChoice
 from mambaviz.scenario import PRESET_DIR, PRESETS, Scenario, ScenarioError
 from mambaviz.trace import Trace
+from mambaviz.truth import Measured
 from mambaviz.viz.payload import StagePayload, stage_payload
 
 log = logging.getLogger(__name__)
@@ -58,6 +61,19 @@ class Run:
         payload = stage_payload(self.trace, progress)
         _ = payload.packed  # made once, and here
         self.__dict__["payload"] = payload
+
+    @cached_property
+    def history(self) -> History:
+        return History(self.trace)
+
+    @cached_property
+    def lives(self) -> tuple[Life, ...]:
+        return lifelines(self.history)
+
+    @cached_property
+    def truths(self) -> dict[int, Measured]:
+        """Steps held against the oracle so far; filled by who asks."""
+        return {}
 
     @property
     def origin(self) -> str:
@@ -124,6 +140,7 @@ class Job:
     progress: Progress | None = None  # None until the first step
     run: Run | None = None
     problem: str = ""  # one sentence, when it failed
+    refused: bool = False  # it failed because it cannot be, not by a defect
     wanted_by: set[str] = field(default_factory=set)  # sessions waiting for it
 
 
@@ -131,11 +148,15 @@ JobKey = tuple[str, BackendChoice]
 
 
 class RunStore:
-    """Runs by scenario hash and back end. At most ``capacity`` are kept, the latest used."""
+    """Runs by scenario hash and back end. At most ``capacity`` are kept, the latest used.
 
-    def __init__(self, engine: Engine, capacity: int = 24) -> None:
+    ``drawn`` False leaves the payloads out: the runs are measured, not shown.
+    """
+
+    def __init__(self, engine: Engine, capacity: int = 24, *, drawn: bool = True) -> None:
         self._engine = engine
         self._capacity = capacity
+        self._drawn = drawn
         self._jobs: OrderedDict[JobKey, Job] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -178,7 +199,7 @@ class RunStore:
 
         def go_on(task: str, done_steps: int, *, exact: bool) -> None:
             job.progress = Progress(task, done_steps, total, exact, since)
-            if not job.wanted_by and done_steps > 0:
+            if not job.wanted_by:
                 raise StoppedError
 
         def progress(done_steps: int, message: str) -> None:
@@ -193,13 +214,15 @@ class RunStore:
             run = Run(trace, recorded=False)
             since, total = time.monotonic(), len(trace.steps)
             # Here and not where it is shown: a long run takes a while, and can still be stopped.
-            run.draw(lambda drawn: go_on("Drawing", drawn, exact=True))
+            if self._drawn:
+                run.draw(lambda drawn: go_on("Drawing", drawn, exact=True))
             job.run = run
             job.status = "done"
         except StoppedError:
             job.status = "stopped"
         except Exception as error:  # noqa: BLE001  # the thread's last line: nothing may be lost
             job.problem = explain_failure(error, job.done_steps)
+            job.refused = is_advice(error)
             job.status = "failed"
 
     def _forget_old(self) -> None:

@@ -1,96 +1,151 @@
-"""The tabs below the stage: details of the phase on screen, as tables and text."""
+"""The tabs below the stage: details of the step and phase on screen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from html import escape
 
 import streamlit as st
 
 from mambaviz import log
+from mambaviz.history import History, frame_of
+from mambaviz.lifelines import owners_of
+from mambaviz.pages import truth_tab
 from mambaviz.pages.runs import Run
 from mambaviz.pages.stage_component import StageState
-from mambaviz.trace import (
-    PHASES,
-    BlockCopy,
-    ByteRange,
-    Contents,
-    PhaseName,
-    StateKind,
-    StateSpec,
-    Step,
-    Trace,
-)
+from mambaviz.pages.tab_component import CHOSEN, chosen_block, figure
+from mambaviz.provenance import provenance
+from mambaviz.trace import BlockCopy, StateSpec, Step, Trace
+from mambaviz.viz.legend import ROLE_NAME
+from mambaviz.viz.shapes import KIND_NAME
+from mambaviz.viz.tabs.byte_ranges import copy_picture, range_words
+from mambaviz.viz.tabs.html import nothing, patterns
+from mambaviz.viz.tabs.lifelines import lifelines_html
+from mambaviz.viz.tabs.matrix import matrix_html
+from mambaviz.viz.tabs.provenance import provenance_html
+from mambaviz.viz.theme import LETTER
 
 MOST_BYTES = 1024  # of one block's state that are written out
+NAMES = ("Layers × states", "Block life-line", "Provenance", "Truth strip", "Bytes", "Log")
 
 
-def place(run: Run, shown: StageState) -> None:
-    matrix, hex_dump, step_log = st.tabs(
-        ["Layers × states", "Bytes", "Log"], key="tab", on_change="rerun"
+def place(run: Run, shown: StageState, session: str) -> None:
+    """Only the open tab is made. ``session`` names the browser session to the run store."""
+    matrix, lives, origin, truth, hex_dump, step_log = st.tabs(
+        list(NAMES), key="tab", on_change="rerun"
     )
     step = run.trace.steps[shown.step]
     if matrix.open:
         with matrix:
-            st.html(copy_matrix(step))
+            _figure("matrix", matrix_html(run.trace, step, shown.phase), run)
+    if lives.open:
+        with lives:
+            _figure("lives", block_lives(run, shown), run)
+    if origin.open:
+        with origin:
+            _origin(run, shown)
+    if truth.open:
+        with truth:
+            truth_tab.place(run, shown.step, session)
     if hex_dump.open:
         with hex_dump:
-            st.html(changed_bytes(run.trace, shown))
+            _figure("bytes", changed_bytes(run.trace, shown, run.history), run)
     if step_log.open:
         with step_log:
-            st.code("\n".join(log.step_lines(step)), language=None)
-            st.download_button(
-                "Save the whole log",
-                lambda: "\n".join(log.run_lines(run.trace)),
-                file_name=f"run-{run.trace.scenario_hash[:7]}.txt",
-                on_click="ignore",
-            )
+            _log(run, step)
 
 
-# --------------------------------------------------------------------------------------
-# Layers × states
-# --------------------------------------------------------------------------------------
+def _figure(name: str, html: str, run: Run) -> None:
+    figure(html, key=f"tab-{name}", run=run.trace.scenario_hash)
 
 
-def copy_matrix(step: Step) -> str:
-    """Every copy of the step by layer and state, done or skipped with the reason; as HTML."""
-    parts: list[str] = []
-    for phase in step.phases:
-        for decision in phase.decisions:
-            copies = [copy for copy in phase.copies if copy.request == decision.request]
-            title = f"{phase.name}, request {decision.request}"
-            parts.append(
-                f"<h5>{escape(title)}</h5><p>{escape(log.decision_text(decision))}</p>"
-                f"{_matrix(copies)}"
-            )
-    if not parts:
-        return '<p class="mv-nothing">No copy was decided on in this step.</p>'
-    return f'<div class="mv-matrix">{"".join(f"<section>{part}</section>" for part in parts)}</div>'
-
-
-def _matrix(copies: list[BlockCopy]) -> str:
-    if not copies:
-        return ""
-    cells = {(copy.layer, copy.state): copy for copy in copies}
-    layers = sorted({layer for layer, _ in cells})
-    states: tuple[StateKind, ...] = ("conv", "temporal")
-    head = "".join(f"<th>{state}</th>" for state in states)
-    rows = "".join(
-        f"<tr><th>layer {layer}</th>"
-        + "".join(_matrix_cell(cells.get((layer, state))) for state in states)
-        + "</tr>"
-        for layer in layers
+def _log(run: Run, step: Step) -> None:
+    st.code("\n".join(log.step_lines(step)), language=None)
+    st.download_button(
+        "Save the whole log",
+        lambda: "\n".join(log.run_lines(run.trace)),
+        file_name=f"run-{run.trace.scenario_hash[:7]}.txt",
+        on_click="ignore",
     )
-    return f'<table class="mv-table"><tr><th></th>{head}</tr>{rows}</table>'
 
 
-def _matrix_cell(copy: BlockCopy | None) -> str:
-    if copy is None:
-        return "<td>–</td>"
-    if copy.skipped is not None:
-        return f'<td class="mv-skipped">✗ skipped: {escape(copy.skipped)}</td>'
-    text = f"block {copy.src_block} → {copy.dst_block}, {copy.num_bytes} B"
-    return f'<td class="mv-moved">{escape(text)}</td>'
+# --------------------------------------------------------------------------------------
+# One block: its life, and where its state comes from
+# --------------------------------------------------------------------------------------
+
+
+def block_lives(run: Run, shown: StageState) -> str:
+    """The life-lines, and in words the life of the block that is looked at; as HTML."""
+    block = looked_at(run, shown)
+    return lifelines_html(run.trace, run.lives, shown.step, shown.phase, block)
+
+
+def looked_at(run: Run, shown: StageState) -> int | None:
+    """The block chosen in this run, else the running block of the selected request."""
+    return chosen_block(run.trace.scenario_hash) or running_block(run, shown)
+
+
+def running_block(run: Run, shown: StageState) -> int | None:
+    """Of the selected request, or of the one that the phase is about; None: it has none."""
+    first = run.trace.scenario.requests[0].id
+    name = shown.request or run.payload.request_at(shown.step, shown.phase) or first
+    row = run.history.row(name, frame_of(shown.step, shown.phase))
+    if row is None or row.state_col is None:
+        return None
+    ids = row.worker_row[_group(run.trace, shown.layer)]
+    return ids[row.state_col] or None if row.state_col < len(ids) else None
+
+
+def _group(trace: Trace, layer: int) -> int:
+    return next(spec.group for spec in trace.states if spec.layer == layer)
+
+
+def blocks_on_screen(run: Run, shown: StageState) -> dict[int, str]:
+    """Every block that holds something after the phase, with its role and its place in words."""
+    tables = run.history.tables[frame_of(shown.step, shown.phase)]
+    owners, found = owners_of(tables), {}
+    for block, role in enumerate(tables.block_roles):
+        if block == 0 or role == "free":
+            continue
+        places = " and ".join(
+            f"{owner.request} column {owner.column}" for owner in owners.get(block, ())
+        )
+        found[block] = f"{block} {LETTER[role]}: {ROLE_NAME[role]}, {places or 'unowned'}"
+    return found
+
+
+def _origin(run: Run, shown: StageState) -> None:
+    options, block = blocks_on_screen(run, shown), looked_at(run, shown)
+    if not options:
+        figure(
+            nothing("No block holds anything yet: step on to the first forward."),
+            key="tab-origin",
+            run=run.trace.scenario_hash,
+        )
+        return
+    if block is None or block not in options:
+        block = next(iter(options))
+    run_hash = run.trace.scenario_hash
+
+    def choose() -> None:
+        st.session_state[CHOSEN] = (run_hash, st.session_state["origin-block"])
+
+    st.session_state["origin-block"] = block
+    st.selectbox(
+        "Block",
+        list(options),
+        key="origin-block",
+        format_func=lambda found: options.get(found, str(found)),
+        on_change=choose,
+        width=320,
+    )
+    _figure("origin", block_origin(run, shown, block), run)
+
+
+def block_origin(run: Run, shown: StageState, block: int) -> str:
+    """Where the state of a block comes from, in the selected layer; as HTML."""
+    frame = frame_of(shown.step, shown.phase)
+    origin = provenance(run.history, frame, block, shown.layer)
+    return provenance_html(origin, run.history.tables[frame].block_roles[block])
 
 
 # --------------------------------------------------------------------------------------
@@ -98,50 +153,50 @@ def _matrix_cell(copy: BlockCopy | None) -> str:
 # --------------------------------------------------------------------------------------
 
 
-def changed_bytes(trace: Trace, shown: StageState) -> str:
-    """Every state block of the layer that the phase changed, byte by byte; as HTML."""
+def changed_bytes(trace: Trace, shown: StageState, history: History) -> str:
+    """What the phase's copies read and wrote in the layer, and every byte that changed; as HTML."""
     phase = trace.steps[shown.step].phase(shown.phase)
+    copies = [copy for copy in phase.copies if copy.layer == shown.layer and copy.target]
     changes = [change for change in phase.changes if change.layer == shown.layer]
-    if not changes:
-        return (
-            f'<p class="mv-nothing">The phase {escape(shown.phase)} of step {shown.step} changed '
-            f"no bytes of layer {shown.layer}.</p>"
+    if not changes and not copies:
+        return nothing(
+            f"The phase {shown.phase} of step {shown.step} changed no bytes of layer {shown.layer}."
         )
-    before = contents_before(trace, shown.step, shown.phase)
-    copies = [copy for copy in phase.copies if copy.layer == shown.layer]
+    before = frame_of(shown.step, shown.phase) - 1
     parts = []
     for change in changes:
         spec = trace.spec_of[change.layer, change.state]
-        old = before.get((change.layer, change.state, change.block), bytes(len(change.raw)))
-        moved = [c for c in copies if c.state == change.state and c.dst_block == change.block]
-        ranges = "".join(f"<p>{escape(_moved(copy))}</p>" for copy in moved if copy.target)
+        old = history.raw((change.layer, change.state, change.block), before)
         parts.append(
             f"<section><h5>block {change.block}, {change.state} state, {spec.dtype} "
-            f"{escape(str(spec.shape))}</h5>{ranges}{hex_table(spec, old, change.raw)}</section>"
+            f"{escape(str(spec.shape))}</h5>{hex_table(spec, old, change.raw)}</section>"
         )
-    return f'<div class="mv-bytes">{"".join(parts)}</div>'
+    opened = "" if copies else " open"
+    dump = f"<details{opened}><summary>Bytes in hex, before and after</summary>"
+    dump += f'<div class="hex">{"".join(parts)}</div></details>'
+    pictures = "".join(_picture(trace, copy) for copy in copies)
+    if copies:
+        pictures = (
+            '<p class="note">Filled: the bytes that a copy read (upper strip) and wrote (lower '
+            f"strip), in layer {shown.layer}.</p>{pictures}"
+        )
+    return f'{patterns()}<div class="copies">{pictures}</div>{dump}'
 
 
-def contents_before(trace: Trace, step: int, phase: PhaseName) -> Contents:
-    """Cache contents before a phase; empty before the first of a run."""
-    position = PHASES.index(phase)
-    if position:
-        return trace.contents_after(step, PHASES[position - 1])
-    return trace.contents_after(step - 1, PHASES[-1]) if step else {}
-
-
-def _moved(copy: BlockCopy) -> str:
+def _picture(trace: Trace, copy: BlockCopy) -> str:
+    """The byte ranges of a copy, drawn and said."""
     assert copy.source is not None
     assert copy.target is not None
-    return (
-        f"{copy.kind.upper()}: {copy.num_bytes} bytes from block {copy.src_block} "
-        f"({_range(copy.source)}) to {_range(copy.target)}, bias {copy.bias}"
+    said = (
+        f"{copy.num_bytes} bytes, from {range_words(copy.source)} of block {copy.src_block} "
+        f"to {range_words(copy.target)} of block {copy.dst_block}, bias {copy.bias}"
     )
-
-
-def _range(part: ByteRange) -> str:
-    first = f"bytes {part.start} to {part.start + part.length - 1}"
-    return first if part.rows == 1 else f"{first} of {part.rows} rows, {part.stride} bytes apart"
+    picture = copy_picture(
+        copy, trace.spec_of[copy.layer, copy.state], trace.scenario.engine.layout
+    )
+    name = f"{KIND_NAME[copy.kind]} of {copy.request}, {copy.state} state"
+    told = f"<figcaption><b>{escape(name)}</b><br>{escape(said)}</figcaption>"
+    return f"<figure>{told}{picture}</figure>"
 
 
 def hex_table(spec: StateSpec, old: bytes, new: bytes) -> str:
@@ -155,8 +210,9 @@ def hex_table(spec: StateSpec, old: bytes, new: bytes) -> str:
     left_out = len(new) - MOST_BYTES
     more = f"<p>… and {left_out} bytes more</p>" if left_out > 0 else ""
     return (
-        "<table><tr><th>byte</th><th>before</th><th>after, changed bytes framed</th></tr>"
-        f"{lines}</table>{more}"
+        '<table><thead><tr><th scope="col">byte</th><th scope="col">before</th>'
+        '<th scope="col">after, changed bytes framed</th></tr></thead>'
+        f"<tbody>{lines}</tbody></table>{more}"
     )
 
 
@@ -173,9 +229,3 @@ def _hex(raw: bytes, other: bytes, start: int, width: int, *, mark: bool) -> str
         return f"<mark>{text}</mark>" if mark and raw[at] != other[at] else text
 
     return " ".join(byte(at) for at in range(start, start + width))
-
-
-def phases_with_changes(step: Step) -> Iterator[PhaseName]:
-    for phase in step.phases:
-        if phase.changes:
-            yield phase.name

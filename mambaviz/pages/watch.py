@@ -204,7 +204,7 @@ def _stage_and_tabs(run: Run) -> None:
     )
     _note(run, view, shown)
     if "tabs" not in view.hide:
-        tabs.place(run, shown)
+        tabs.place(run, shown, session_name())
 
 
 def _note(run: Run, view: PageState, shown: StageState) -> None:

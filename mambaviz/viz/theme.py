@@ -316,12 +316,45 @@ class LessonSizes:
     fold: float = 58  # the cell of the tokens that do not fit
 
 
+@dataclass(frozen=True)
+class LifeSizes:
+    """Block life-lines, in pixels: a row is a block, a step is eight phases wide."""
+
+    width: float = 1140  # of the whole picture; narrower windows scroll
+    left: float = 62  # where step 0 begins; the blocks stand before it
+    step: float = 216  # never wider
+    least_step: float = 88  # never narrower
+    most_steps: int = 12  # a longer run is shown in parts of so many
+    head: float = 20  # y of the first row
+    row: float = 26
+    chip: float = 46
+    bar: float = 20
+    inset: float = 3  # of the bar in its row
+    sign: float = 18  # from this width of a phase on signs are drawn whole
+
+
+@dataclass(frozen=True)
+class ByteSizes:
+    """Byte ranges of a copy, in pixels: two strips of memory, source above target."""
+
+    left: float = 66  # where byte 0 lies; the blocks' names stand before it
+    strip: float = 470
+    bar: float = 20
+    first: float = 2  # y of the source
+    second: float = 52  # y of the target
+    height: float = 108
+    most_rows: int = 64  # more are not divided by lines
+    least_tick: int = 34  # between two numbers below
+
+
 LANES = LaneSizes()
 KERNELS = KernelSizes()
 LESSON = LessonSizes()
 BATCH = BatchSizes()
 STATE = StateSizes()
 CHANGES = ChangeSizes()
+LIVES = LifeSizes()
+BYTES = ByteSizes()
 
 
 def css(selector: str) -> str:

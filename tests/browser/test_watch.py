@@ -306,10 +306,11 @@ def test_a_link_can_ask_for_a_theme(watch: Watch) -> None:
 
 def test_the_tabs_below_follow_the_stage(watch: Watch) -> None:
     watch.open("?step=2&phase=post-copy")
-    matrix = watch.page.locator(".mv-matrix")
+    matrix = watch.page.locator(".matrix")
     expect(matrix.get_by_text("block 7 → 2, 64 B").first).to_be_visible()
     watch.page.get_by_role("tab", name="Bytes").click()
-    expect(watch.page.locator(".mv-bytes mark").first).to_be_visible()
+    watch.page.get_by_text("Bytes in hex, before and after").click()
+    expect(watch.page.locator(".hex mark").first).to_be_visible()
     watch.page.get_by_role("tab", name="Log").click()
     expect(watch.page.get_by_text("A CHECKPOINT layer 0 conv: block 3 → 2")).to_be_visible()
 
