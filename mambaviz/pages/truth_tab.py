@@ -27,7 +27,7 @@ BACKENDS: dict[Name, str] = {
 @st.cache_resource
 def truth_store() -> RunStore:
     """Runs in child processes, shared by all sessions: one scenario is run once for everybody."""
-    return RunStore(elsewhere)
+    return RunStore(elsewhere, drawn=False)
 
 
 def elsewhere(scenario: Scenario, backend: BackendChoice, progress: object) -> Trace:
