@@ -54,7 +54,7 @@ def address(app: AppTest) -> dict[str, str]:
 def settled(app: AppTest) -> AppTest:
     """Run the page again until the live run is no longer on its way."""
     deadline = time.monotonic() + 10
-    while any("Computing" in info.value for info in app.info):
+    while any(info.value.startswith(("Computing", "Drawing")) for info in app.info):
         assert time.monotonic() < deadline
         time.sleep(0.01)
         app.run()
