@@ -12,12 +12,14 @@ import re
 import string
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import streamlit as st
 
 from mambaviz.batch import BUILDER_NAMES, LABELS, Batch, BatchError, BatchRow, build, fresh_blocks
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROW_HEIGHT = 27  # as high as a row of the picture beside the table
 
@@ -220,6 +222,8 @@ _TYPES = {
 
 
 def _frame(rows: Sequence[BatchRow]) -> pd.DataFrame:
+    import pandas as pd  # half a second that the first picture of the app need not wait for
+
     records = [{**row.model_dump(), "blocks": write_blocks(row.blocks)} for row in rows]
     return pd.DataFrame(records, columns=list(_TYPES)).astype(_TYPES)
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
-import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -193,6 +192,8 @@ def _number(name: str, hint: str) -> Any:
 
 def _table(name: str, rows: Sequence[Row], kind: type[Row], columns: dict[str, Any]) -> list[Row]:
     """An editable table of dataclass rows; its columns have types even while it is empty."""
+    import pandas as pd  # half a second that the first picture need not wait for
+
     types = {
         item.name: "Int64" if item.type in ("int", "int | None") else "object"
         for item in fields(kind)

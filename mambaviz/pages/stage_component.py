@@ -63,8 +63,15 @@ def stage(
         key=key,
         data={"payload": payload.packed, "asked": asked, "hidden": sorted(hidden)},
         on_view_change=on_move or _nothing,
+        on_drawn_change=_nothing,
     )
     return reported(result.view, asked) or wish.place
+
+
+def is_drawn(payload: StagePayload, key: str) -> bool:
+    """Whether the browser has said that this run is on the stage, or one of the same scenario."""
+    said = st.session_state.get(key)
+    return said is not None and said.get("drawn") == payload.run.partition(":")[0]
 
 
 def _nothing() -> None:

@@ -10,11 +10,12 @@ import streamlit as st
 from mambaviz.pages import editor, lesson, shell, sidebar, state, tabs, try_out
 from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Job, Run, RunStore, live_engine, recorded
-from mambaviz.pages.stage_component import StageState, stage
+from mambaviz.pages.stage_component import StageState, is_drawn, stage
 from mambaviz.pages.state import PageState
 from mambaviz.pages.wishes import standing
 
 POLL_SECONDS = 0.5
+MOST_TICKS = 20  # a browser that never says what it has drawn holds nobody up for longer
 
 
 @st.cache_resource
@@ -126,10 +127,12 @@ def beyond_the_end(screen: Screen) -> str:
 
 @st.fragment(run_every=POLL_SECONDS)
 def _follow(screen: Screen) -> None:
-    """Watch the live run; start it at the first tick, when the recorded one has been drawn."""
-    first_draw = st.session_state["followed"] != st.session_state["page_runs"]
-    st.session_state["followed"] = st.session_state["page_runs"]
-    if screen.job is None and first_draw:
+    """Watch the live run; start it when the browser has drawn the recorded one."""
+    if st.session_state["followed"] != st.session_state["page_runs"]:
+        st.session_state["followed"], st.session_state["ticks"] = st.session_state["page_runs"], 0
+    else:
+        st.session_state["ticks"] += 1
+    if screen.job is None and screen.run is not None and not _may_start(screen.run):
         return
     store, session = run_store(), session_name()
     job = store.request(screen.view.scenario, screen.view.backend, session)
@@ -144,6 +147,11 @@ def _follow(screen: Screen) -> None:
             store.stop(job, session)
             st.session_state["given_up"] = _wish(screen.view)
             st.rerun()
+
+
+def _may_start(run: Run) -> bool:
+    ticks = st.session_state["ticks"]
+    return ticks >= MOST_TICKS or (ticks > 0 and is_drawn(run.payload, "stage"))
 
 
 def _how_far(job: Job) -> str:

@@ -384,14 +384,14 @@ def block_body(cell: BlockView, width: float, height: float) -> Body:
 def _first_line(cell: BlockView, left: float, width: float, y: float) -> Iterator[Primitive]:
     """Id, letter and state; three digits each are set smaller, so that they keep apart."""
     block, letter, state = str(cell.block), LETTER[cell.role], _state_text(cell)
-    needed = left + 8.6 * len(block) + (13 if letter else 0) + 7.2 * len(state) + 10
+    needed = left + 9 * len(block) + (13 if letter else 0) + 8 * len(state) + 14
     close = needed > width
     digit, right = (7.4, 5) if close else (8.6, 8)
     yield Text("id close" if close else "id", left, y, block)
     if letter:
         yield Text("s12 semi", left + digit * len(block) + (3 if close else 4.5), y, letter)
-    if close and state.startswith("old "):
-        state = "old"
+    if close:
+        state = "old" if cell.stale else state.replace(" has it", "’s")
     yield Text("end s12 semi" if close else "end s135 semi", width - right, y, state)
 
 

@@ -19,6 +19,7 @@ class Stage {
     this.tab = "why";
     this.wishes = new Wishes();
     this.leavers = [];
+    this.reportDrawn = () => {};
     this.overview = new Overview(this.find(".overview-box"));
     this.listen();
   }
@@ -69,6 +70,15 @@ class Stage {
       this.adopt(asked);
     }
     if (wished) this.wishes.known(this.view());
+    this.tellDrawn();
+  }
+
+  // Python waits with heavy work until the picture is there: a frame later it has been painted.
+  tellDrawn() {
+    const { run } = this.run;
+    if (this.drawn === run) return;
+    this.drawn = run;
+    requestAnimationFrame(() => setTimeout(() => this.reportDrawn(run)));
   }
 
   isAt({ step, phase, request, layer }) {
@@ -784,6 +794,7 @@ export default function mount({ data, parentElement, setStateValue }) {
   }
   const { stage } = parentElement;
   stage.wishes.report = (view) => setStateValue("view", view);
+  stage.reportDrawn = (run) => setStateValue("drawn", run);
   stage.take(data);
   return () => {
     stage.leave();
