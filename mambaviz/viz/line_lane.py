@@ -48,7 +48,7 @@ def _gutter_marks(request: str, kind: str, note: str) -> Iterator[Mark]:
         sign = Group("event", 0, 0, shapes.event_sign(kind))
         yield Mark("kind", 35, Z.line_block + 2, Body("", (sign,), layer=3, title=kind))
     if note:
-        text = Body("", (Text("m s125", 0, 0, note),), layer=2)
+        text = Body("", (Text("m s125", 0, 0, note),), layer=3)  # stays in view like the name
         yield Mark("note", Z.left + 8, Z.line_block + 14.5, text)
 
 
