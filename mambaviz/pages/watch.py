@@ -101,8 +101,8 @@ def _messages(screen: Screen) -> None:
         _failed(screen, job)
     elif _given_up(screen.view):
         _stopped(screen)
-    elif job is None or job.status != "done":
-        _follow(screen)
+    elif job is None or job.run is None or job.run is not screen.run:
+        _follow(screen)  # also where it was done only after this page had chosen what to show
 
 
 def beyond_the_end(screen: Screen) -> str:
