@@ -20,8 +20,11 @@ KIND_NAME: dict[CopyKind, str] = {"migrate": "MIGRATE", "checkpoint": "CHECKPOIN
 def token(
     label: str, status: RowStatus, width: float, height: float, size: str = "s12", radius: float = 3
 ) -> Body:
-    """A token as a small box. A rejected draft is struck through."""
+    """A token as a small box. A rejected draft is struck through; one found in the cache has the
+    edge of a cached block."""
     parts: list[Primitive] = [Rect("", 0.5, 0.5, width - 1, height - 1, radius)]
+    if status == "reused":
+        parts.append(Rect("edge", 0.5, 0.5, 3, height - 1, min(radius, 1.5)))
     if status == "rejected":
         parts.append(Path("strike", f"M2 {n(height - 2)}L{n(width - 2)} 2"))
     if label:

@@ -37,6 +37,8 @@ def _label(cls: str, text: str, layer: int = 2) -> Body:
 
 def _token(label: str, status: RowStatus, width: float, height: float, size: int) -> Body:
     parts: list[Primitive] = [Rect("", 0.5, 0.5, width - 1, height - 1, 3)]
+    if status == "reused":
+        parts.append(Rect("edge", 0.5, 0.5, 5, height - 1, 1.5))
     if status == "rejected":
         parts.append(Path("strike", f"M2 {n(height - 2)}L{n(width - 2)} 2"))
     parts.append(Text(f"mid l{size} semi", width / 2, height / 2 + size * 0.35, label))
