@@ -46,6 +46,22 @@ class Fault:
     needs: tuple[Need, ...] = ()
     why_silent: str = ""
 
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """Cache modes in which it can act."""
+        if ALIGN in self.needs:
+            return ("align",)
+        if ALL in self.needs:
+            return ("all",)
+        return ("align", "all") if GROWING_ROWS in self.needs else ("none", "align", "all")
+
+    @property
+    def runners(self) -> tuple[str, ...]:
+        """Runners on which it can act; all mode and ReplaySSM run on V1 only."""
+        if V2 in self.needs:
+            return ("v2",)
+        return ("v1",) if self.modes == ("all",) or {V1, RING} & set(self.needs) else ("v1", "v2")
+
     def missing(self, scenario: Scenario) -> list[str]:
         """What this scenario lacks for the fault to act, in words; empty when it can."""
         return [need.words for need in self.needs if not need.is_met(scenario)]

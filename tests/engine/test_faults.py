@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from mambaviz import engine
-from mambaviz.comparisons import FAULT, LAYOUTS, RUNNERS, varied
+from mambaviz.comparisons import FAULT, LAYOUTS, MODES, RUNNERS, varied
 from mambaviz.fault_scenarios import FAULT_SCENARIOS
 from mambaviz.faults import FAULTS, METADATA
 from mambaviz.metadata_check import metadata_problems
@@ -187,6 +187,19 @@ def test_a_fault_is_noticed_wherever_it_can_act(fault: str, runner: str, layout:
     if "I7" in expected and (runner, layout) != ("v1", "SD"):
         expected = {"I4"}  # a fused kernel's row does not end: behind it the table is null
     assert expected <= noticed
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_says_in_which_modes_and_on_which_runners_it_acts(fault: str) -> None:
+    scenario = FAULT_SCENARIOS[fault]
+    for variation, ways in ((MODES, FAULTS[fault].modes), (RUNNERS, FAULTS[fault].runners)):
+        for way in variation.ways:
+            try:
+                could_run = varied(scenario, variation, way)
+            except ScenarioError:
+                continue  # not even without the fault
+            needs = " ".join(FAULTS[fault].missing(could_run))
+            assert (way in ways) == (f"engine.{variation.what.split()[-1]}" not in needs)
 
 
 KERNEL_FAULTS = (
