@@ -199,7 +199,8 @@ class StepChecks:
             block, row, tokens = conv
             window = self._window(layer, block, row, pages)
             result = compare_window(truth.truth_after(layer, tokens), window)
-            words = f"block {block}, window after {tokens} tokens, {what}"
+            after = f"{tokens} token" + "s" * (tokens != 1)
+            words = f"block {block}, window after {after}, {what}"
             self._count(invariant, phase, result, words, state="conv", block=block, **place)
         if (layer, "temporal") in self.specs:
             block, tokens = temporal

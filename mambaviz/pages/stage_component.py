@@ -27,12 +27,14 @@ Hidden = Literal["transport", "panels", "legend"]
 
 @dataclass(frozen=True)
 class StageState:
-    """Where the stage stands. ``request`` is a request's id, ``layer`` a layer's index."""
+    """Where the stage stands. ``request`` is a request's id, ``layer`` a layer's index; with
+    ``details`` the panels below (why, changed blocks, metadata) are unfolded."""
 
     step: int
     phase: PhaseName
     request: str | None
     layer: int
+    details: bool = False
 
 
 @cache
@@ -86,4 +88,5 @@ def reported(view: Any, asked: dict[str, Any]) -> StageState | None:
     request = view.get("request")
     if not (isinstance(step, int) and phase in PHASES and isinstance(layer, int)):
         return None
-    return StageState(step, phase, request if isinstance(request, str) else None, layer)
+    request = request if isinstance(request, str) else None
+    return StageState(step, phase, request, layer, view.get("details") is True)

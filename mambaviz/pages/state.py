@@ -32,6 +32,9 @@ ThemeName = Literal["light", "dark"]
 Part = Literal["sidebar", "transport", "panels", "legend", "tabs"]
 PARTS: tuple[Part, ...] = get_args(Part)  # what a link may hide, in the order a link names them
 
+OPEN = "open"
+DETAILS = (OPEN, "folded")  # what a link may say of the stage's expert panels
+
 MOST_WRITTEN = 512  # addresses of a session that are known as its own
 LONGEST_REQUEST = 40  # characters of a request's name, as in a scenario
 
@@ -78,6 +81,7 @@ class PageState(BaseModel):
     theme: ThemeName | None = None  # None: as the reader's own setting
     hide: tuple[Part, ...] = ()
     lesson: Lesson | None = None
+    details: bool = False  # whether the stage's expert panels are unfolded
     batch: str = DEFAULT_BATCH
     own_batch: Batch | None = None
     compare: CompareView = CompareView()
@@ -166,6 +170,8 @@ def to_link(state: PageState) -> dict[str, str]:
             link[name] = str(value)
     if state.lesson is not None:
         link |= lesson_state.to_link(state.lesson)
+    if state.details:
+        link["details"] = OPEN
     if state.hide:
         link["hide"] = ",".join(part for part in PARTS if part in state.hide)
     if state.own_batch is not None:
@@ -194,6 +200,8 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
         values = {name: values[name] for name in values if name not in OF_A_RUN}
     if "run" in values:
         values["custom"] = values.pop("run")
+    if "details" in values:
+        values["details"] = values["details"] == OPEN
     if "rows" in values:
         values["own_batch"] = values.pop("rows")
     taught = {name: values.pop(name) for name in lesson_state.READERS if name in values}
@@ -314,6 +322,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "theme": _read_choice("theme", get_args(ThemeName)),
     "hide": _read_hidden,
     **lesson_state.READERS,
+    "details": _read_choice("details", DETAILS),
     "rows": unpack_batch,
     "batch": _read_batch,
     **compare_state.READERS,

@@ -235,4 +235,5 @@ def within(run: Run, view: PageState) -> StageState:
         phase=phase,
         request=request,
         layer=min(view.layer, trace.scenario.layer.num_layers - 1),
+        details=view.details,
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 
+from mambaviz.glossary import TERMS
 from mambaviz.viz import theme
 
 _DIR = Path(__file__).parent / "stage"
@@ -16,7 +18,10 @@ def _read(name: str) -> str:
 
 # One module in the end: Streamlit takes a component's script as one text.
 SHARED_SCRIPTS = ("browser.js", "timeline.js", "picture.js", "panels.js")
-SCRIPTS = (*SHARED_SCRIPTS, "unpack.js", "overview.js", "stage.js")
+SCRIPTS = (
+    *SHARED_SCRIPTS, "unpack.js", "overview.js", "tips.js", "links.js", "roving.js", "keys.js",
+    "stage.js",
+)  # fmt: skip
 
 STAGE_HTML = _read("stage.html")
 
@@ -36,7 +41,13 @@ def stage_css() -> str:
 @cache
 def stage_js() -> str:
     """The component's script, an ES module with the component as its default export."""
-    return "\n".join(_read(name) for name in SCRIPTS)
+    return "\n".join((glossary_js(), *(_read(name) for name in SCRIPTS)))
+
+
+def glossary_js() -> str:
+    """The glossary as a constant of the script: name to meaning, section, forms in a sentence."""
+    terms = {term.name: [term.meaning, term.section, term.forms] for term in TERMS.values()}
+    return f"const GLOSSARY = {json.dumps(terms, ensure_ascii=False)};"
 
 
 # --------------------------------------------------------------------------------------

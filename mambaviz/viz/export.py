@@ -54,14 +54,17 @@ def replay_html(
     phase: PhaseName = "schedule",
     request: str | None = None,
     layer: int = 0,
+    details: bool = True,
     payload: StagePayload | None = None,
 ) -> str:
-    """The stage of a run as the text of an HTML file, opened at the given place.
+    """The stage of a run as the text of an HTML file, opened at the given place, with or without
+    the expert panels.
 
     ``payload`` is the run's own, where it is there already: it takes a while to make.
     """
     payload = payload or stage_payload(trace)
-    asked = {"step": step, "phase": phase, "request": request, "layer": layer, "run": payload.run}
+    place = {"step": step, "phase": phase, "request": request, "layer": layer}
+    asked = {**place, "details": details, "run": payload.run}
     data = {"payload": payload.text, "asked": asked, "hidden": []}
     return _PAGE.format(
         policy=_POLICY,

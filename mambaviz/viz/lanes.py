@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import ParamSpec, cast
 
 from mambaviz.trace import Trace
-from mambaviz.viz import shapes
-from mambaviz.viz.scene import Body, Group, Mark, Path, Primitive, Rect, Text
+from mambaviz.viz import alt, shapes
+from mambaviz.viz.scene import Body, Group, Links, Mark, Path, Primitive, Rect, Text
 from mambaviz.viz.shapes import n
 from mambaviz.viz.theme import LANES as Z
 from mambaviz.viz.theme import LETTER
@@ -362,7 +362,7 @@ def block_body(cell: BlockView, width: float, height: float) -> Body:
             "bk null",
             (outline, Text("mid s135 semi", width / 2, height / 2 + 4.7, "∅ 0")),
             block=0,
-            title="the null block: nothing is kept here",
+            title=alt.block(cell),
         )
     parts = shapes.block_frame(cell.role, width, height)
     left = 12 if cell.role == "cached" else 8
@@ -375,10 +375,17 @@ def block_body(cell: BlockView, width: float, height: float) -> Body:
         parts.append(Text("win s12", left, 36, shapes.window_text(cell.window, cell.offset)))
     if cell.wrong and cell.role != "running":  # the running outline carries it
         parts += shapes.wrong_mark(width - 4, 3)
-    title = f"block {cell.block}, {cell.role}" + (", an invariant is broken here" * cell.wrong)
     bare = " bare" if cell.role == "running" else ""
     cls = shapes.block_class(cell.role, cell.wrong) + bare
-    return Body(cls, tuple(parts), 1, cell.block, title)
+    return Body(cls, tuple(parts), 1, cell.block, alt.block(cell), _links(cell))
+
+
+def _links(cell: BlockView) -> Links | None:
+    """The tokens behind a block's bytes; none where they are of an earlier or another owner."""
+    if cell.holder or cell.stale or not cell.state:
+        return None
+    window = tuple(token for token in cell.window if token is not None)
+    return Links(cell.absorbed or 0, window)
 
 
 def _first_line(cell: BlockView, left: float, width: float, y: float) -> Iterator[Primitive]:
@@ -436,7 +443,15 @@ def _copy_arrows(copy: CopyView, axis: Axis, y: float) -> Iterator[Mark]:
             Text("mid s12 semi wide-halo", (x_from + x_to) / 2, y + depth + 4.3, text),
         ]
         cls = "copy skipped" if skipped else "copy"
-        yield Mark(f"arrow-{name}", 0, 0, Body(cls, tuple(parts), layer=2, title=skipped))
+        source = copy.src_block if name == "conv" else copy.temporal_block
+        links = Links(ends=ends_of(source, copy.dst_block))
+        body = Body(cls, tuple(parts), layer=2, title=skipped, links=links)
+        yield Mark(f"arrow-{name}", 0, 0, body)
+
+
+def ends_of(source: int | None, target: int | None) -> tuple[int, ...]:
+    """The blocks that a copy leads from and to, as far as they exist."""
+    return tuple(block for block in (source, target) if block)
 
 
 def _arrow_ends(copy: CopyView, axis: Axis) -> tuple[tuple[float, float], tuple[float, float]]:

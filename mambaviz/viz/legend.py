@@ -14,16 +14,16 @@ from mambaviz.viz.views import RowStatus
 ROLE_NAME: dict[Role, str] = {
     "cached": "cached",
     "running": "running",
-    "previous": "running until now",
+    "previous": "until now",
     "speculative": "speculative",
-    "null": "null block",
+    "null": "null",
     "retired": "retired",
     "free": "free",
 }
 TOKEN_NAME: dict[RowStatus, str] = {
     "prompt": "prompt",
-    "reused": "found in the cache",
-    "ahead": "not computed yet",
+    "reused": "reused",
+    "ahead": "to come",
     "generated": "generated",
     "pending": "draft",
     "accepted": "accepted",
@@ -44,6 +44,7 @@ class Item:
     width: float
     body: Body
     text: str
+    term: str  # of the glossary
 
 
 def items(
@@ -65,22 +66,22 @@ def _role(role: Role, name: str) -> Item:
     parts: list[Primitive] = shapes.block_frame(role, 22, HEIGHT, 4)
     if LETTER[role]:
         parts.append(Text("mid s12 bold", 11.5, 12.2, LETTER[role]))
-    return Item(22, Body(shapes.block_class(role), tuple(parts)), name)
+    return Item(22, Body(shapes.block_class(role), tuple(parts)), name, role)
 
 
 def _wrong() -> Item:
     parts = [*shapes.block_frame("free", 22, HEIGHT, 4), *shapes.wrong_mark(18, 6, 6)]
-    return Item(24, Body("bk wrong", tuple(parts)), "invariant broken")
+    return Item(24, Body("bk wrong", tuple(parts)), "broken", "wrong")
 
 
 def _sign(event: str, name: str) -> Item:
-    return Item(17, Body(f"event {event}", shapes.event_sign(event)), name)
+    return Item(17, Body(f"event {event}", shapes.event_sign(event)), name, event)
 
 
 def _token(status: RowStatus, name: str) -> Item:
-    return Item(20, shapes.token("7", status, 20, HEIGHT), name)
+    return Item(20, shapes.token("7", status, 20, HEIGHT), name, status)
 
 
 def _arrow() -> Item:
     body = Body("copy", (Path("line", "M2 8H18"), shapes.arrow_head(24, 8, 1, 0)))
-    return Item(26, body, "copied now")
+    return Item(26, body, "copy", "bias")

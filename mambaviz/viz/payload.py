@@ -16,7 +16,16 @@ from functools import cached_property
 from typing import Any, Literal
 
 from mambaviz.trace import INVARIANTS, PHASES, PhaseName, Role, Step, Trace
-from mambaviz.viz import changes, lanes, legend, line_lane, shapes, state_stage, tables
+from mambaviz.viz import (
+    alt,
+    changes,
+    lanes,
+    legend,
+    line_lane,
+    shapes,
+    state_stage,
+    tables,
+)
 from mambaviz.viz.changes import Scales
 from mambaviz.viz.lanes import Axis
 from mambaviz.viz.scene import Primitive, body_json, primitive_json, short
@@ -95,7 +104,7 @@ class _Packer:
         self.groups = list(range(num_groups(trace)))
         self.axes: list[Axis] = [lanes.axis_of(trace, group) for group in self.groups]
         self.scales: Scales = changes.scales_of(trace)
-        self.bodies, self.names, self.texts = Bodies(), Table(), Table()
+        self.bodies, self.names, self.texts, self.lines = Bodies(), Table(), Table(), Table()
         self.channels: dict[str, Channel] = {}
         self.panels: dict[str, dict[int, int]] = {}
         self.twins = twin_layers(trace)
@@ -140,6 +149,7 @@ class _Packer:
             "names": self.names.values,
             "bodies": self.bodies.values,
             "texts": self.texts.values,
+            "lines": self.lines.values,
             "timelines": distinct.values,
             "channels": channels,
             "panels": panels,
@@ -148,7 +158,9 @@ class _Packer:
     def _legend(self) -> Json:
         """Drawn signs and what they stand for; None is a dividing line."""
         return [
-            None if item is None else [short(item.width), body_json(item.body), item.text]
+            None
+            if item is None
+            else [short(item.width), body_json(item.body), item.text, item.term]
             for item in legend.items(self.roles, self.statuses, self._events())
         ]
 
@@ -206,6 +218,10 @@ class _Packer:
             self.panels.setdefault(name, {})[frame.index] = number
             self.last_panel[name] = number
 
+    def _told(self, name: str, frame: Frame, lines: alt.Lines) -> None:
+        """A picture in words. A line comes again and again, so each is kept once."""
+        self._panel(name, frame, lines, [self.lines.number(line, line) for line in lines])
+
     def _frame(self, frame: Frame) -> None:
         looks = [frame.look(request) for request in self.requests]
         for index, request in enumerate(self.requests):
@@ -220,8 +236,10 @@ class _Packer:
     def _states(self, frame: Frame, index: int, request: str) -> None:
         for layer in self.layers:
             if layer not in self.twins:
-                stage = state_stage.state(frame.state(request, layer))
+                view = frame.state(request, layer)
+                stage = state_stage.state(view)
                 self._channel(f"state:{index}:{layer}").add(frame.index, (stage,))
+                self._told(f"alt-state:{index}:{layer}", frame, alt.state(view))
 
     def _lanes(self, frame: Frame, index: int, request: str) -> None:
         sizes: tuple[LaneSize, ...] = ("full", self.others) if len(self.requests) > 2 else ("full",)
@@ -229,6 +247,7 @@ class _Packer:
             view = frame.lane(request, group, layer)
             self.roles.update(cell.role for cell in view.cells)
             self.statuses.update(view.tokens)
+            self._told(f"alt-lane:{group}:{layer}:{index}", frame, alt.lane(view))
             for size in sizes:
                 parts = _LANE_PARTS[size](view, self.axes[group])
                 self._channel(f"lane:{group}:{layer}:{index}:{size}").add(frame.index, parts)
@@ -244,7 +263,9 @@ class _Packer:
         return found
 
     def _changes(self, frame: Frame, layer: int) -> None:
-        marks, width = changes.changes(frame.changes(layer), self.trace, self.scales)
+        views = frame.changes(layer)
+        marks, width = changes.changes(views, self.trace, self.scales)
+        self._told(f"alt-changes:{layer}", frame, alt.changes(views))
         self._channel(f"changes:{layer}").add(frame.index, (marks,))
         self._panel(f"width:{layer}", frame, short(width), short(width))
 
@@ -260,16 +281,32 @@ class _Packer:
         for group in self.groups:
             if layers_of(self.trace, group):
                 found = tables.metadata(frame, group)
-                self._panel(f"metadata:{group}", frame, found, _metadata_json(found))
+                self._panel(f"metadata:{group}", frame, found, self._metadata_json(found))
         pool = pool_text(frame)
         self._panel("pool", frame, pool, pool)
+
+    def _metadata_json(self, found: tables.MetadataTable) -> Json:
+        rows = [
+            [
+                row.name,
+                [[cell.text, cell.block, cell.role] for cell in row.cells],
+                row.kind,
+                row.changed,
+                [[self.requests.index(at.request), at.first, at.end] for at in row.tokens],
+            ]
+            for row in found.rows
+        ]
+        return {"note": found.note, "rows": rows, "empty": found.empty}
 
     # ------------------------------------------------------------------ per step
 
     def _step(self, step: Step) -> Json:
+        events = [phase_events(self.trace, step, index) for index in range(len(PHASES))]
+        came = [shapes.EVENTS[event] for phase in events for event in phase]
         return {
             "title": step_title(step),
-            "events": [phase_events(self.trace, step, index) for index in range(len(PHASES))],
+            "alt": alt.overview(step, step_title(step), came),
+            "events": events,
             "about": [
                 [self.requests.index(name) for name in requests_about(step, index)]
                 for index in range(len(PHASES))
@@ -284,6 +321,8 @@ class _Packer:
                     self.requests.index(found.request) if found.request in self.requests else None,
                     found.layer,
                     found.block,
+                    found.column,
+                    found.field,
                 ]
                 for found in tables.findings(step)
             ],
@@ -295,7 +334,7 @@ def _words_json(told: Words) -> Json:
 
 
 def _why_json(why: tables.Why) -> Json:
-    rows = [[row.name, row.how, row.values, row.key, row.rule] for row in why.rows]
+    rows = [[row.name, row.how, row.values, row.key, row.rule, row.term] for row in why.rows]
     return {
         "title": why.title,
         "requests": why.requests,
@@ -303,19 +342,6 @@ def _why_json(why: tables.Why) -> Json:
         "formulas": why.formulas,
         "reasons": why.reasons,
     }
-
-
-def _metadata_json(found: tables.MetadataTable) -> Json:
-    rows = [
-        [
-            row.name,
-            [[cell.text, cell.block, cell.role] for cell in row.cells],
-            row.kind,
-            row.changed,
-        ]
-        for row in found.rows
-    ]
-    return {"note": found.note, "rows": rows, "empty": found.empty}
 
 
 def _parts(parts: Sequence[Primitive]) -> Json:

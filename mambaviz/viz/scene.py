@@ -80,6 +80,19 @@ Primitive = Rect | Text | Path | Dot | Heat | Group
 
 
 @dataclass(frozen=True, slots=True)
+class Links:
+    """What a body is about besides its block, so that pointing at one thing marks the others.
+
+    ``absorbed`` tokens went into a block's temporal state, ``window`` are the positions in its
+    conv window; ``ends`` are the blocks that an arrow leads from and to.
+    """
+
+    absorbed: int = 0
+    window: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Body:
     """What a mark looks like. ``layer`` orders bodies from back (0) to front (3)."""
 
@@ -88,6 +101,7 @@ class Body:
     layer: int = 1
     block: int | None = None  # the physical block it stands for
     title: str = ""  # said by a tooltip and a screen reader
+    links: Links | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +191,14 @@ def primitive_json(part: Primitive) -> Json:
 
 
 def body_json(body: Body) -> Json:
+    links = body.links
     return [
         body.layer,
         body.cls,
         [primitive_json(part) for part in body.parts],
         body.block,
         body.title,
+        *([[links.absorbed, links.window, links.ends]] if links else []),
     ]
 
 

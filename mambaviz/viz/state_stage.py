@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mambaviz.viz import shapes
-from mambaviz.viz.scene import Body, Mark, Path, Rect, Text
+from mambaviz.viz.lanes import ends_of
+from mambaviz.viz.scene import Body, Links, Mark, Path, Rect, Text
 from mambaviz.viz.shapes import n
 from mambaviz.viz.theme import STATE as Z
 from mambaviz.viz.views import BarView, CopyView, StateView, StripView
@@ -99,7 +100,8 @@ def _ribbons(view: StateView, pitch: float) -> Iterator[Mark]:
         line = Path("thin line", f"M{n(middle)} {top}L{n(end - dx * 6)} {n(bottom - dy * 6)}")
         head = shapes.arrow_head(end, bottom, dx, dy, 8)
         cls_line = "copy" if view.copy else "shift"
-        yield Mark(f"move{target}", 0, 0, Body(cls_line, (line, head), layer=1))
+        links = Links(ends=ends_of(view.strips[0].block, view.strips[1].block))
+        yield Mark(f"move{target}", 0, 0, Body(cls_line, (line, head), layer=1, links=links))
 
 
 def _bias(copy: CopyView, pitch: float) -> Iterator[Mark]:
@@ -299,7 +301,8 @@ def _temporal_arrow(
     skipped = bool(copy.temporal_skipped) or missing
     cls = "copy skipped" if skipped else "copy"
     parts = (Path("line", line), shapes.arrow_head(starts[1], y_to, -1, 0))
-    yield Mark("arrow", 0, 0, Body(cls, parts, layer=1))
+    links = Links(ends=ends_of(copy.temporal_block, copy.dst_block))
+    yield Mark("arrow", 0, 0, Body(cls, parts, layer=1, links=links))
     yield from _arrow_note(copy, out, (y_from + y_to) / 2)
 
 

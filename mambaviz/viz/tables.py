@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mambaviz.attention.fields import FIELDS, ValueKind
+from mambaviz.glossary import TERMS
 from mambaviz.log import violation_text
 from mambaviz.trace import (
     INVARIANTS,
@@ -26,6 +27,19 @@ from mambaviz.viz.views import Frame
 # --------------------------------------------------------------------------------------
 
 
+# Words of the decision table that mean something else elsewhere, by their glossary term.
+WHY_TERMS = {
+    "running": "running tokens",
+    "new": "new tokens",
+    "aligned": "aligned tokens",
+    "accepted": "accepted count",
+    "drafts": "draft",
+    "running column": "running",
+    "computed after": "computed",
+    "columns": "column",
+}
+
+
 @dataclass(frozen=True)
 class WhyRow:
     """One value of a decision, for each request; ``key`` marks the row the phase is about."""
@@ -35,6 +49,12 @@ class WhyRow:
     values: tuple[str, ...]
     key: bool = False
     rule: bool = False  # a line above
+
+    @property
+    def term(self) -> str:
+        """The glossary's name for it; empty where its own words say enough."""
+        name = WHY_TERMS.get(self.name, self.name)
+        return name if name in TERMS else ""
 
 
 @dataclass(frozen=True)
@@ -231,11 +251,21 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class TokenRange:
+    """Tokens of a request that a field is about, ``first`` to ``end`` - 1."""
+
+    request: str
+    first: int
+    end: int
+
+
+@dataclass(frozen=True)
 class FieldRow:
     name: str
     cells: tuple[Cell, ...]
     kind: str  # dtype and shape
     changed: bool
+    tokens: tuple[TokenRange, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -259,6 +289,7 @@ def metadata(frame: Frame, group: int) -> MetadataTable:
             _cells(frame, field, group),
             _kind(field.value),
             bool(old) and old.get(field.name) != field.value,
+            _token_ranges(field.name, step),
         )
         for field in fields
         if field.value is not None
@@ -293,6 +324,30 @@ def _fields(step: Step | None, group: int) -> list[MetadataField]:
     if step is None:
         return []
     return next((found.fields for found in step.metadata if found.group == group), [])
+
+
+# Which tokens of each row a field counts or points at: its query, or all up to a count.
+QUERY_FIELDS = ("query_start_loc_d", "query_start_loc_p", "cu_chunk_seqlen_p")
+
+
+def _token_ranges(name: str, step: Step | None) -> tuple[TokenRange, ...]:
+    if step is None:
+        return ()
+    rows = [(request, step.requests[request]) for request in step.batch_order]
+    if name in ("query_start_loc_d", "num_decode_tokens"):
+        rows = [row for row in rows if row[1].row_class != "prefill"]
+    elif name.endswith("_p") or name == "num_prefill_tokens":
+        rows = [row for row in rows if row[1].row_class == "prefill"]
+    ranges = []
+    for request, running in rows:
+        start, end = running.num_computed, running.num_computed + running.num_scheduled
+        if name in (*QUERY_FIELDS, "num_decode_tokens", "num_prefill_tokens"):
+            ranges.append(TokenRange(request, start, end))
+        elif name == "seq_lens":
+            ranges.append(TokenRange(request, 0, end))
+        elif name in ("num_computed_tokens_p", "has_initial_states_p") and start:
+            ranges.append(TokenRange(request, 0, start))
+    return tuple(ranges)
 
 
 def _kind(value: object) -> str:
@@ -409,6 +464,8 @@ class Finding:
     request: str | None
     layer: int | None
     block: int | None
+    column: int | None
+    field: str  # the metadata field it names, else empty
 
 
 def findings(step: Step) -> tuple[Finding, ...]:
@@ -431,6 +488,8 @@ def findings(step: Step) -> tuple[Finding, ...]:
             request=violation.request,
             layer=violation.layer,
             block=violation.block,
+            column=violation.column,
+            field=next((name for name in FIELDS if violation.message.startswith(name)), ""),
         )
         for violation in step.violations
     )
@@ -443,17 +502,6 @@ def _finding_text(violation: Violation) -> str:
     return violation_text(violation)
 
 
-LAMP_MEANING = {
-    "I1": "a block registered for reuse holds the state at its boundary",
-    "I2": "what the forward reads is the state after the computed tokens",
-    "I3": "every accepted output equals the plain recurrence",
-    "I4": "the null block is never written and never a live source",
-    "I5": "a block has one owner, unless it is registered for reuse",
-    "I6": "every block is either free or held, never both or neither",
-    "I7": "no column and no id out of range reaches an address",
-}
-
-
 def lamp_texts(step: Step) -> tuple[str, ...]:
     """What each lamp checked in this step, in the order I1 to I7."""
     texts = []
@@ -461,5 +509,6 @@ def lamp_texts(step: Step) -> tuple[str, ...]:
         check = next((found for found in step.checks if found.invariant == invariant), None)
         compared = f"{check.compared} compared" if check else "nothing to compare"
         worst = f", largest difference {check.worst:.1e}" if check and check.worst else ""
-        texts.append(f"{invariant}: {LAMP_MEANING[invariant]}; {compared}{worst}")
+        meaning = TERMS[invariant].meaning.rstrip(".")
+        texts.append(f"{invariant}: {meaning[:1].lower()}{meaning[1:]}; {compared}{worst}")
     return tuple(texts)

@@ -513,7 +513,8 @@ def _accept(frame: Frame, request: str, _layer: int) -> Told:
         if sampled and all(step.requests[name].row_class == "decode" for name in sampled):
             headline = f"{_names(sampled)} {'sample' if len(sampled) > 1 else 'samples'} one token."
         after = step.num_computed_after.get(request)
-        spans = [Span(request, "strong"), f" has {after} tokens computed after this step."]
+        computed = _count(after or 0, "token")
+        spans = [Span(request, "strong"), f" has {computed} computed after this step."]
     reached = [name for name in step.batch_order if boundary_reached(frame.trace, step, name)]
     if reached:
         spans += [" ", Span("Block boundary reached", "cached"), f" by {_names(reached)}."]

@@ -38,9 +38,10 @@ function segments(holder, labels, chosen, name, act) {
   holder.replaceChildren(...labels.map((label, index) => button(label, index === chosen, () => act(index))));
 }
 
-function words(holder, [headline, spans]) {
-  holder.querySelector("h1").textContent = headline;
-  const nodes = spans.map(([text, role]) => (role ? el("span", role, text) : text));
+// `inside` makes nodes of a text, to explain its terms.
+function words(holder, [headline, spans], inside) {
+  holder.querySelector("h1").replaceChildren(...inside(headline));
+  const nodes = spans.flatMap(([text, role]) => (role ? el("span", role, ...inside(text)) : inside(text)));
   holder.querySelector("p").replaceChildren(...nodes);
 }
 
@@ -49,8 +50,10 @@ function whyTable(holder, why) {
   const head = el("tr", "", el("th", "", why.title));
   head.firstChild.colSpan = many ? 1 : 2;
   head.append(...why.requests.map((name) => titled(el("th", "n", name), name)));
-  const rows = why.rows.map(([name, how, values, key, rule]) => {
-    const row = el("tr", `${key ? "about" : ""} ${rule ? "rule" : ""}`, el("td", "", name));
+  const rows = why.rows.map(([name, how, values, key, rule, term]) => {
+    const word = el("span", "", name);
+    if (term) word.dataset.term = term;
+    const row = el("tr", `${key ? "about" : ""} ${rule ? "rule" : ""}`, el("td", "", word));
     if (!many) row.append(titled(el("td", "how", how), how));
     row.append(...values.map((value) => el("td", "n", value)));
     return row;
@@ -76,19 +79,17 @@ function boldEnd(text) {
 }
 
 function metadataTable(holder, found, meanings, point) {
-  const rows = found.rows.map(([name, cells, kind, changed]) => {
+  const rows = found.rows.map(([name, cells, kind, changed, tokens]) => {
     const meaning = meanings[name] ?? "";
     const row = el("tr", changed ? "changed" : "", el("td", "", name), el("td", ""), el("td", "", kind));
     row.children[1].append(...cellRows(cells));
-    row.tabIndex = 0;
+    row.classList.add("field");
+    row.setAttribute("aria-describedby", "field-told");
+    row.tokens = tokens;
     row.blocks = cells.filter(([, block]) => block).map(([, block]) => block);
     row.title = changed ? `${name}, changed since the step before` : name;
-    const on = () => point(row, name, meaning);
-    const off = () => point(null);
-    row.addEventListener("pointerenter", on);
-    row.addEventListener("focus", on);
-    row.addEventListener("pointerleave", off);
-    row.addEventListener("blur", off);
+    row.addEventListener("pointerenter", () => point(row));
+    row.addEventListener("focus", () => point(row));
     row.point = { name, meaning };
     return row;
   });
@@ -125,10 +126,12 @@ function cell([text, block, role]) {
 function legend(holder, items) {
   holder.replaceChildren(...items.map((item) => {
     if (!item) return el("i", "");
-    const [width, body, text] = item;
+    const [width, body, text, term] = item;
     const picture = svgNode("svg", { width, height: 16, viewBox: `0 0 ${width} 16`, "aria-hidden": "true" });
     picture.append(bodyNode(body));
-    return el("span", "", picture, text);
+    const entry = el("span", "", picture, text);
+    if (term) entry.dataset.term = term;
+    return entry;
   }));
 }
 

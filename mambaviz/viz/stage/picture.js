@@ -56,8 +56,9 @@ function heat([, x, y, size, rows, values, raw]) {
 
 // The content of a body: a group with its classes, primitives and a tooltip.
 function bodyNode(body) {
-  const [, cls, parts, block, title] = body;
+  const [, cls, parts, block, title, links] = body;
   const node = svgNode("g", {}, cls);
+  node.links = links;
   if (block !== null) node.dataset.block = block;
   if (title) {
     const tip = svgNode("title", {});
@@ -85,6 +86,12 @@ class Picture {
       if (!marks.has(name)) this.remove(name, how, speed);
     }
     for (const [name, entry] of marks) this.put(name, entry, how, speed);
+  }
+
+  // Where the mark stands that a node is part of.
+  places(body) {
+    for (const { node, entry } of this.nodes.values()) if (node.contains(body)) return [entry[1], entry[2]];
+    return [0, 0];
   }
 
   // End every motion: the end state stands.

@@ -6,6 +6,12 @@ const LOW = 800; // window height below which the lower panels become tabs
 const NARROW = 1080; // width of the stage below which it gets tighter
 const STACKED = 860;
 const MOST_LANES = 8; // requests that are drawn at once; the others are listed
+const STEPPING = new Set([" ", "ArrowRight", "ArrowLeft", "Home", "End", "e", "E"]);
+
+// Lines of text that only a screen reader sees.
+function toldLines(holder, lines) {
+  holder.replaceChildren(...lines.map((line) => el("li", "", line)));
+}
 
 class Stage {
   constructor(root) {
@@ -17,10 +23,17 @@ class Stage {
     this.speed = 1;
     this.hex = false;
     this.tab = "why";
+    this.details = false; // whether the panels below are shown
     this.wishes = new Wishes();
     this.leavers = [];
     this.reportDrawn = () => {};
     this.overview = new Overview(this.find(".overview-box"));
+    this.links = new Links(this);
+    this.grid = new LaneGrid(this);
+    this.tips = new Tips(root);
+    this.keyList = new KeyList(root);
+    this.groups = [[".lamps", ".lamp"], [".say", ".term"], [".legend", "[data-term]"], [".why .body", "[data-term]"], [".metadata .body", "tr.field, .bkc"]]
+      .map(([holder, items]) => new Roving(root, this.find(holder), items));
     this.listen();
   }
 
@@ -81,15 +94,16 @@ class Stage {
     requestAnimationFrame(() => setTimeout(() => this.reportDrawn(run)));
   }
 
-  isAt({ step, phase, request, layer }) {
+  isAt({ step, phase, request, layer, details }) {
     const here = this.view();
     const wanted = request ?? this.run.requests[this.about(this.frame)[0] ?? 0];
-    return here.step === step && here.phase === phase && here.layer === layer && here.request === wanted;
+    return here.step === step && here.phase === phase && here.layer === layer && here.request === wanted && here.details === details;
   }
 
-  adopt({ step, phase, request, layer }) {
+  adopt({ step, phase, request, layer, details }) {
     const { run } = this;
     this.pause();
+    this.unfold(details);
     this.layer = Math.max(0, run.layers.findIndex(([number]) => number === layer));
     this.group = run.layers[this.layer][1];
     const last = run.steps.length - 1;
@@ -107,6 +121,7 @@ class Stage {
       phase: run.phases[this.frame % run.phases.length],
       request: run.requests[this.request],
       layer: run.layers[this.layer][0],
+      details: this.details,
     };
   }
 
@@ -121,11 +136,14 @@ class Stage {
     this.run = run;
     this.frame = 0;
     this.seen = {};
+    this.links.release();
     this.overview.load(run);
+    toldLines(this.find("#overview-told"), run.steps.map((step) => step.alt));
     this.buildChips();
     this.buildLamps();
     this.buildRamp();
     legend(this.find(".legend"), run.legend);
+    this.fitLegend();
     this.find(".lane-picture").replaceChildren();
     this.find(".state-picture").replaceChildren();
     this.find(".change-picture").replaceChildren();
@@ -159,6 +177,31 @@ class Stage {
     this.overview.build();
     this.scalePictures();
     this.labelSums();
+    this.fitLegend();
+    this.tips.hide();
+  }
+
+  // The legend keeps to one line; what does not fit waits behind a button at its end.
+  fitLegend() {
+    const holder = this.find(".legend");
+    const { legendOpen: open } = this;
+    holder.querySelector(".more")?.remove();
+    const items = [...holder.children];
+    for (const item of items) item.classList.remove("over");
+    holder.classList.toggle("open", Boolean(open));
+    const room = holder.clientWidth;
+    const right = (item) => item.offsetLeft - holder.offsetLeft + item.offsetWidth;
+    if (!room || !items.length || right(items.at(-1)) <= room) return;
+    const over = items.filter((item) => right(item) > room - 86);
+    if (!open) for (const item of over) item.classList.add("over");
+    const count = over.filter((item) => item.matches("span")).length;
+    const more = button(open ? "less" : `${count} more`, Boolean(open), () => {
+      this.legendOpen = !open;
+      this.fitLegend();
+      holder.querySelector(".more")?.focus();
+    });
+    more.className = "small more";
+    holder.append(more);
   }
 
   // Pictures are drawn at their own size; a narrow panel makes them a little smaller.
@@ -237,6 +280,7 @@ class Stage {
   }
 
   labelPlay() {
+    this.find(".say").setAttribute("aria-live", this.playing ? "off" : "polite"); // a flood else
     this.find("[data-do=play]").setAttribute("aria-label", this.playing ? "pause" : "play");
   }
 
@@ -264,6 +308,10 @@ class Stage {
     this.overview.show(frame);
     this.showChips();
     this.showLamps();
+    this.showTold();
+    this.grid.refresh();
+    this.links.refresh();
+    for (const group of this.groups) group.refresh();
     const { fade, draw, slide, frame: framed, rest } = run.motion;
     return ((copies ? draw + slide + framed : fade) + rest) / this.speed;
   }
@@ -281,7 +329,6 @@ class Stage {
       const marks = run.marks(`lane:${this.group}:${layer}:${index}:${size}`, this.frame);
       picture.show(marks, manner, this.speed);
     });
-    this.labelBadges();
     this.follow(manner);
   }
 
@@ -325,7 +372,7 @@ class Stage {
     const group = run.groups[this.group];
     const drawn = this.drawnRequests();
     svg.replaceChildren();
-    svg.setAttribute("aria-label", `token rulers and block tables of ${drawn.map((index) => run.requests[index]).join(", ")}`);
+    svg.setAttribute("aria-label", `tokens and block tables of ${drawn.map((index) => run.requests[index]).join(", ")}`);
     const head = svg.appendChild(svgNode("g", {}));
     for (const [body, x, y] of group.heading) {
       const node = bodyNode(run.bodies[body]);
@@ -341,32 +388,19 @@ class Stage {
       const hit = svgNode("rect", { width: group.width, height, fill: "none" });
       hit.style.pointerEvents = "all";
       lane.append(hit);
+      lane.dataset.request = index;
       svg.append(lane);
       const apart = run.sizes.others === "small" || [index, index - 1].includes(this.request);
       if (index > drawn[0] && apart) lane.append(svgNode("path", { d: `M0 -5H${group.width}` }, "axis"));
-      lane.addEventListener("click", () => this.choose({ request: index }));
+      lane.addEventListener("click", () => {
+        if (index !== this.request) this.choose({ request: index });
+      });
       y += height;
       return { picture: new Picture(lane, run.bodies, run.motion), size, lane, index };
     });
     this.left = left;
     this.scalePictures();
     return pictures;
-  }
-
-  // Badges are the keyboard's way to choose a request.
-  labelBadges() {
-    this.lanes.pictures.forEach(({ lane, index }) => {
-      const badge = lane.querySelector(".badge");
-      if (!badge || badge.hasAttribute("tabindex")) return;
-      badge.setAttribute("tabindex", "0");
-      badge.setAttribute("role", "button");
-      badge.setAttribute("aria-label", `request ${this.run.requests[index]}`);
-      badge.addEventListener("keydown", (event) => {
-        if (event.key !== "Enter" && event.key !== " ") return;
-        event.preventDefault();
-        this.choose({ request: index });
-      });
-    });
   }
 
   chosenPicture() {
@@ -452,7 +486,7 @@ class Stage {
     const { run, frame } = this;
     const [, group, twin] = run.layers[this.layer];
     const told = run.panel(`words:${this.request}:${twin}`, frame);
-    if (this.isNew("words", told)) words(this.find(".say"), told);
+    if (this.isNew("words", told)) this.say(told);
     const why = run.panel("why", frame);
     if (this.isNew("why", why)) whyTable(this.find(".why .body"), why);
     const pool = run.panel("pool", frame);
@@ -460,8 +494,24 @@ class Stage {
     const found = run.panel(`metadata:${this.group}`, frame) ?? run.panel(`metadata:${group}`, frame);
     if (!this.isNew("metadata", found)) return;
     this.find(".metadata .note").textContent = found.note;
-    metadataTable(this.find(".metadata .body"), found, run.meanings, (row, name, meaning) => this.pointField(row, name, meaning));
-    this.pointField(null);
+    metadataTable(this.find(".metadata .body"), found, run.meanings, (row) => this.tellField(row));
+    this.tellField(null);
+  }
+
+  say(told) {
+    const known = new Set();
+    words(this.find(".say"), told, (text) => withTerms(text, known));
+  }
+
+  // The pictures in words, beside them, for a screen reader.
+  showTold() {
+    const { run, frame } = this;
+    const [layer, , twin] = run.layers[this.layer];
+    const lanes = run.requests.flatMap((_, index) => run.panel(`alt-lane:${this.group}:${this.groupLayer()}:${index}`, frame) ?? []);
+    const told = { lanes, state: run.panel(`alt-state:${this.request}:${twin}`, frame), changes: run.panel(`alt-changes:${layer}`, frame) };
+    for (const [name, lines] of Object.entries(told)) {
+      if (this.isNew(`told ${name}`, lines?.join())) toldLines(this.find(`#${name}-told`), (lines ?? []).map((line) => run.lines[line]));
+    }
   }
 
   // ---------------------------------------------------------------- choosing
@@ -491,7 +541,7 @@ class Stage {
   buildChips() {
     const { run } = this;
     this.find(".chips").replaceChildren(...run.phases.map((phase, index) => {
-      const chip = el("button", "chip", phase);
+      const chip = explained(el("button", "chip", phase), phase);
       chip.type = "button";
       chip.addEventListener("click", () => this.go(this.frame - (this.frame % run.phases.length) + index));
       return chip;
@@ -506,7 +556,10 @@ class Stage {
     chips.forEach((chip, index) => {
       chip.className = `chip ${index === now ? "now" : index > now ? "ahead" : ""}`;
       chip.setAttribute("aria-current", index === now ? "step" : "false");
+      chip.tabIndex = index === now ? 0 : -1;
     });
+    // The arrows step the run; a focus among the chips goes along.
+    if (chips.includes(this.root.getRootNode().activeElement)) chips[now].focus();
   }
 
   dressChip(chip, frame) {
@@ -514,7 +567,9 @@ class Stage {
     const events = run.events(frame);
     const signs = events.slice(0, 3).map((event) => sign(run.signs[event], event));
     chip.replaceChildren(run.phases[frame % run.phases.length], ...signs);
-    chip.title = events.map((event) => run.events_in_words[event]).join(", ");
+    const came = [...new Set(events)].map((event) => run.events_in_words[event]);
+    chip.dataset.now = came.length ? `In this step: ${came.join(", ")}.` : "";
+    chip.setAttribute("aria-label", [run.phases[frame % run.phases.length], ...came].join(", "));
   }
 
   buildRamp() {
@@ -532,6 +587,7 @@ class Stage {
     const lamps = this.run.invariants.map((name) => {
       const lamp = el("button", "lamp", svgNode("svg", { viewBox: "0 0 14 14", "aria-hidden": "true" }), name);
       lamp.type = "button";
+      explained(lamp, name);
       lamp.addEventListener("click", () => this.openLamp(name));
       return lamp;
     });
@@ -554,7 +610,7 @@ class Stage {
     [...this.find(".lamps").querySelectorAll(".lamp")].forEach((lamp, index) => {
       const bad = broken.has(run.invariants[index]);
       lamp.classList.toggle("bad", bad);
-      lamp.title = texts[index];
+      lamp.dataset.now = `${texts[index].split("; ").slice(1).join("; ")}; ${bad ? "broken, press for the place" : "holds"}.`;
       lamp.setAttribute("aria-label", `${texts[index]}; ${bad ? "broken" : "holds"}`);
       lamp.firstChild.replaceChildren(
         svgNode("path", { d: bad ? "M7 .5L13.5 7L7 13.5L.5 7z" : "M.5 7a6.5 6.5 0 1 0 13 0a6.5 6.5 0 1 0 -13 0" }, "disc"),
@@ -567,12 +623,37 @@ class Stage {
   openLamp(name) {
     const list = this.find(".findings");
     if (!list.hidden && this.lamp === name) {
-      list.hidden = true;
+      this.closeLamp();
       return;
     }
     this.lamp = name;
     list.hidden = false;
+    this.tips.hide();
     this.fillFindings();
+    list.querySelector("button")?.focus();
+  }
+
+  // Whether a lamp was open; the focus goes back to it.
+  closeLamp() {
+    const list = this.find(".findings");
+    if (list.hidden) return false;
+    const inside = list.contains(this.root.getRootNode().activeElement);
+    list.hidden = true;
+    if (inside) this.find(".lamps").querySelectorAll(".lamp")[this.run.invariants.indexOf(this.lamp)].focus();
+    return true;
+  }
+
+  // The exact step, phase, request and layer of a broken invariant, with the block it names ringed.
+  goThere(step, [, phase, , , request, layer, block, column, field]) {
+    const { run } = this;
+    if (request !== null) [this.request, this.picked] = [request, true];
+    const number = run.layers.findIndex(([other]) => other === layer);
+    if (number >= 0) [this.layer, this.group] = [number, run.layers[number][1]];
+    this.links.pinned = null;
+    if (field) this.unfold(true, "metadata");
+    this.go(step * run.phases.length + phase, "jump");
+    if (block !== null) this.links.pin(block ? { kind: "block", block } : { kind: "block", block, request, column });
+    else if (field) this.links.pin({ kind: "field", name: field });
   }
 
   fillFindings() {
@@ -582,63 +663,27 @@ class Stage {
     const text = run.steps[step].lamps[run.invariants.indexOf(this.lamp)];
     const found = run.steps[step].findings.filter(([name]) => name === this.lamp);
     const rows = found.map((finding) => {
-      const [, phase, message, place, request, layer] = finding;
-      const row = el("button", "", message, el("small", "", place ? `show ${place}` : "show"));
+      const [, , message, place] = finding;
+      const row = el("button", "", message, el("small", "", place ? `go to ${place}` : "go there"));
       row.type = "button";
-      row.addEventListener("click", () => {
-        if (request !== null) [this.request, this.picked] = [request, true];
-        const number = run.layers.findIndex(([other]) => other === layer);
-        if (number >= 0) [this.layer, this.group] = [number, run.layers[number][1]];
-        this.go(step * run.phases.length + phase, "jump");
-      });
+      row.addEventListener("click", () => this.goThere(step, finding));
       return row;
     });
     const close = el("button", "close", "✕");
     close.type = "button";
     close.setAttribute("aria-label", "close");
-    close.addEventListener("click", () => { list.hidden = true; });
+    close.addEventListener("click", () => this.closeLamp());
     list.replaceChildren(el("p", "", text), ...rows, close);
   }
 
   // ---------------------------------------------------------------- fields and blocks point at each other
 
-  pointField(row, name, meaning) {
-    const table = this.find(".metadata .body");
-    for (const other of table.querySelectorAll("tr")) other.classList.remove("at");
-    this.unring();
-    const told = this.find(".meaning");
-    const shown = row ?? [...table.querySelectorAll("tr")].find((other) => other.blocks?.length);
-    if (!shown) {
-      told.replaceChildren();
-      return;
-    }
-    shown.classList.add("at");
-    const point = row ? { name, meaning } : shown.point;
-    told.replaceChildren(el("b", "", point.name), `: ${point.meaning}`);
-    if (row) this.ring(new Set(row.blocks));
-  }
-
-  ring(blocks) {
-    for (const node of this.root.querySelectorAll(".main [data-block]")) {
-      if (!blocks.has(Number(node.dataset.block)) || !node.classList.contains("bk")) continue;
-      const box = node.getBBox();
-      const at = { x: box.x - 2, y: box.y - 2, width: box.width + 4, height: box.height + 4, rx: 6 };
-      node.append(svgNode("rect", at, "ring"));
-      node.classList.add("pointed");
-    }
-  }
-
-  unring() {
-    for (const node of this.root.querySelectorAll(".pointed")) {
-      node.classList.remove("pointed");
-      for (const ring of node.querySelectorAll(".ring")) ring.remove();
-    }
-  }
-
-  pointBlock(block) {
-    for (const row of this.find(".metadata .body").querySelectorAll("tr")) {
-      row.classList.toggle("hit", block !== null && (row.blocks ?? []).includes(block));
-    }
+  // The meaning of the field that is pointed at, else of the first one with blocks.
+  tellField(row) {
+    const rows = [...this.find(".metadata .body").querySelectorAll("tr")].filter((other) => other.point);
+    const shown = row ?? rows.find((other) => other.blocks.length);
+    for (const other of rows) other.classList.toggle("at", other === shown);
+    this.find(".meaning").replaceChildren(...(shown ? [el("b", "", shown.point.name), `: ${shown.point.meaning}`] : []));
   }
 
   pointCell(event) {
@@ -675,6 +720,9 @@ class Stage {
       "event-back": () => this.nextEvent(-1),
       speed: () => this.nextSpeed(),
       hex: () => this.toggleHex(),
+      keys: () => this.keyList.toggle(),
+      unpin: () => this.links.release(),
+      details: () => this.toggleDetails(),
     };
     for (const node of this.root.querySelectorAll("[data-do]")) {
       node.type = "button";
@@ -685,30 +733,72 @@ class Stage {
     this.on(this.find(".lanes .scroll"), "scroll", () => this.pinGutter());
     this.on(this.find(".change-picture"), "pointermove", (event) => this.pointCell(event));
     this.on(this.find(".change-picture"), "pointerleave", () => { this.find(".pointed-at").textContent = ""; });
-    this.on(this.find(".main"), "pointerover", (event) => {
-      const node = event.target.closest?.("[data-block]");
-      this.pointBlock(node ? Number(node.dataset.block) : null);
-    });
+    this.point();
+    const on = (...what) => this.on(...what);
+    for (const part of [this.tips, this.grid, ...this.groups]) part.listen(on);
+    this.on(this.root, "pointerdown", () => { this.root.dataset.by = "pointer"; }, true);
+    this.on(this.root.ownerDocument, "keydown", (event) => { if (event.key === "Tab" || event.key === "Enter") this.root.dataset.by = "keys"; }, true);
     this.on(this.root.ownerDocument, "keydown", (event) => this.key(event));
     // Whoever saves a picture asks where the stage stands (pages/assets/picture.js).
     this.on(this.root.ownerDocument, "mambaviz-where", (event) => { if (this.run) event.detail.view = this.view(); });
     this.on(window, "resize", () => this.fit());
     const dark = matchMedia("(prefers-color-scheme: dark)");
     this.on(dark, "change", () => setTimeout(() => this.dress(), 50));
+    this.root.ownerDocument.fonts.ready.then(() => this.run && this.fitLegend());
     const observer = new ResizeObserver(() => this.fit());
     observer.observe(this.root);
     this.leavers.push(() => observer.disconnect());
   }
 
+  // Hover and focus point at what they are on, a click keeps it (links.js).
+  point() {
+    const places = [this.find(".main"), this.find(".lower")];
+    for (const place of places) {
+      this.on(place, "pointerover", (event) => this.links.point(this.links.of(event.target)));
+      this.on(place, "pointerleave", () => {
+        this.links.point(null);
+        this.tellField(null);
+      });
+      this.on(place, "focusin", (event) => this.links.point(event.target.matches(":focus-visible") ? this.links.of(event.target) : null));
+      this.on(place, "focusout", () => this.links.point(null));
+      this.on(place, "click", (event) => {
+        const what = this.links.of(event.target);
+        if (what) this.links.pin(what);
+      });
+    }
+    this.on(this.find(".metadata .body"), "keydown", (event) => {
+      const what = event.key === "Enter" || event.key === " " ? this.links.of(event.target) : null;
+      if (!what) return;
+      event.preventDefault();
+      this.links.pin(what);
+    });
+  }
+
+  // Show or fold the panels below; where the window is low, one of them.
+  unfold(shown, tab = this.tab) {
+    [this.details, this.tab] = [Boolean(shown), tab];
+    this.root.classList.toggle("folded", !this.details);
+    for (const node of this.root.querySelectorAll("[role=tab]")) {
+      const chosen = this.details && node.dataset.tab === tab;
+      node.setAttribute("aria-selected", chosen);
+      node.tabIndex = node.dataset.tab === tab ? 0 : -1;
+      this.find(`.lower .${node.dataset.tab}`).classList.toggle("chosen", chosen);
+    }
+    if (this.details && this.run) {
+      this.seen.changes = null; // drawn to fit, which it cannot be while it is folded
+      this.showChanges("jump");
+    }
+  }
+
+  toggleDetails() {
+    this.unfold(!this.details);
+    this.tell();
+  }
+
   tabs() {
     const pick = (name) => {
-      this.tab = name;
-      for (const tab of this.root.querySelectorAll("[role=tab]")) {
-        const chosen = tab.dataset.tab === name;
-        tab.setAttribute("aria-selected", chosen);
-        tab.tabIndex = chosen ? 0 : -1;
-        this.find(`.lower .${tab.dataset.tab}`).classList.toggle("chosen", chosen);
-      }
+      this.unfold(!(this.details && this.tab === name), name);
+      this.tell();
     };
     const all = [...this.root.querySelectorAll("[role=tab]")];
     all.forEach((tab, index) => {
@@ -719,11 +809,11 @@ class Stage {
         event.preventDefault();
         event.stopPropagation();
         const next = all[(index + by + all.length) % all.length];
-        pick(next.dataset.tab);
+        if (this.details) pick(next.dataset.tab);
         next.focus();
       });
     });
-    pick(this.tab);
+    this.unfold(this.details);
   }
 
   scrub() {
@@ -760,23 +850,41 @@ class Stage {
 
   key(event) {
     if (!this.run || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (!this.root.isConnected || !this.root.clientWidth || this.hidden.has("transport") || isTaken(event, this.root)) return;
-    const held = event.repeat ? "jump" : "fade";
-    const phases = this.run.phases.length;
-    const acts = {
-      " ": () => event.repeat || this.toggle(),
-      ArrowRight: () => this.step(event.shiftKey ? phases : 1, held),
-      ArrowLeft: () => this.step(event.shiftKey ? -phases : -1, held),
-      Home: () => this.go(0, "jump"),
-      End: () => this.go(this.last, "jump"),
-      e: () => this.nextEvent(event.shiftKey ? -1 : 1),
-      E: () => this.nextEvent(event.shiftKey ? -1 : 1),
-      Escape: () => { this.find(".findings").hidden = true; },
-    };
-    const act = acts[event.key];
-    if (!act) return;
+    if (!this.root.isConnected || !this.root.clientWidth || isTaken(event, this.root)) return;
+    const act = this.acts(event)[event.key];
+    if (!act || (this.hidden.has("transport") && STEPPING.has(event.key))) return;
     if (event.key !== "Escape") event.preventDefault();
     act();
+  }
+
+  acts({ repeat, shiftKey }) {
+    const held = repeat ? "jump" : "fade";
+    const { phases, requests, layers } = this.run;
+    const back = shiftKey ? -1 : 1;
+    const another = (at, by, count) => (at + by + count) % count;
+    const acts = {
+      " ": () => repeat || this.toggle(),
+      ArrowRight: () => this.step(shiftKey ? phases.length : 1, held),
+      ArrowLeft: () => this.step(shiftKey ? -phases.length : -1, held),
+      Home: () => this.go(0, "jump"),
+      End: () => this.go(this.last, "jump"),
+      e: () => this.nextEvent(back),
+      "[": () => this.choose({ request: another(this.request, -1, requests.length) }),
+      "]": () => this.choose({ request: another(this.request, 1, requests.length) }),
+      l: () => this.choose({ layer: another(this.layer, back, layers.length) }),
+      h: () => this.toggleHex(),
+      d: () => this.toggleDetails(),
+      "?": () => this.keyList.toggle(),
+      Escape: () => this.escape(),
+    };
+    for (const letter of "elhd") acts[letter.toUpperCase()] = acts[letter];
+    requests.slice(0, 9).forEach((_, request) => { acts[request + 1] = () => this.choose({ request }); });
+    return acts;
+  }
+
+  // The topmost thing that is open closes; with nothing open, what is pinned is released.
+  escape() {
+    this.tips.hide() || this.keyList.hide() || this.closeLamp() || this.links.release();
   }
 
   leave() {
