@@ -50,10 +50,6 @@ def lane(view: LaneView) -> Lines:
     return tuple(lines)
 
 
-def token(position: int, status: TokenStatus) -> str:
-    return f"token {position}, {STATUS_NAME[status]}"
-
-
 def block(cell: BlockView) -> str:
     """``block 3, running, state after 7 tokens, window t5 t6 t7 from row 1``."""
     if cell.role == "null":

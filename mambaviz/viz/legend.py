@@ -52,14 +52,16 @@ def items(
     statuses: Collection[RowStatus],
     events: Collection[str] = (),
 ) -> list[Item | None]:
-    """Roles, tokens, the copy arrow and the overview's signs, as far as a run has them; None is a
-    dividing line."""
+    """Roles, tokens and the overview's signs, or the copy arrow, as far as a run has them; None is
+    a dividing line."""
     blocks = [_role(role, name) for role, name in ROLE_NAME.items() if role in roles]
     tokens = [_token(status, name) for status, name in TOKEN_NAME.items() if status in statuses]
     if "wrong" in events:
         blocks.append(_wrong())
     signs = [_sign(event, name) for event, name in SIGN_NAME.items() if event in events]
-    return [*blocks, None, *tokens, None, _arrow(), *signs]
+    if not {"migrate", "checkpoint"} & set(events):
+        signs = [_arrow(), *signs]  # else the two signs stand for the arrows
+    return [*blocks, None, *tokens, None, *signs]
 
 
 def _role(role: Role, name: str) -> Item:

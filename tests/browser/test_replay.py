@@ -182,7 +182,7 @@ def test_choosing_a_request_and_a_layer(open_replay, watch):
 
 def test_fields_and_blocks_point_at_each_other(open_replay, watch):
     replay = open_replay(watch, step=2, phase="post-copy")
-    replay.page.locator(".metadata tr", has_text="state_indices_tensor_d").hover()
+    replay.page.locator(".metadata td", has_text="state_indices_tensor_d").hover()
     ringed = replay.page.locator(".lane .pointed").evaluate_all(
         "nodes => [...new Set(nodes.map(node => Number(node.dataset.block)))].sort((a, b) => a - b)"
     )

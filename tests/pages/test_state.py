@@ -47,6 +47,7 @@ states = st.builds(
     layer=st.integers(0, 7),
     backend=st.sampled_from(BACKEND_CHOICES),
     theme=st.sampled_from([None, "light", "dark"]),
+    details=st.booleans(),
     hide=st.lists(st.sampled_from(PARTS), unique=True).map(
         lambda parts: tuple(part for part in PARTS if part in parts)
     ),

@@ -13,6 +13,11 @@ def test_a_report_is_a_state():
     assert reported(VIEW, ASKED) == StageState(2, "post-copy", "A", 1)
 
 
+def test_a_report_says_whether_the_details_are_open():
+    assert reported({**VIEW, "details": True}, ASKED) == StageState(2, "post-copy", "A", 1, True)
+    assert reported({**VIEW, "details": "yes"}, ASKED) == StageState(2, "post-copy", "A", 1)
+
+
 def test_a_report_after_another_wish_is_history():
     assert reported(VIEW, {**ASKED, "wish": 4}) is None
     assert reported(VIEW, {**ASKED, "run": "other"}) is None

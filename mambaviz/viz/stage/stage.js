@@ -650,6 +650,7 @@ class Stage {
     const number = run.layers.findIndex(([other]) => other === layer);
     if (number >= 0) [this.layer, this.group] = [number, run.layers[number][1]];
     this.links.pinned = null;
+    this.closeLamp(); // the place itself is what there is to see now
     if (field) this.unfold(true, "metadata");
     this.go(step * run.phases.length + phase, "jump");
     if (block !== null) this.links.pin(block ? { kind: "block", block } : { kind: "block", block, request, column });

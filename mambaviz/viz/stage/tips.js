@@ -60,7 +60,7 @@ class Tips {
     if (node && node === this.node) {
       clearTimeout(this.leaving);
     } else {
-      if (this.node) this.leaving = setTimeout(() => this.hide(), TIP_AFTER / 2);
+      if (this.node) this.leaving = setTimeout(() => this.putAway(), TIP_AFTER / 2);
       if (node) this.coming = setTimeout(() => this.show(node), TIP_AFTER);
     }
   }
@@ -88,9 +88,13 @@ class Tips {
     this.tip.style.top = `${(below ? box.bottom + 6 : box.top - 6 - height) - stage.top}px`;
   }
 
-  // Whether there was something to hide.
+  // Whether there was something to hide. What is about to come, comes not.
   hide() {
     clearTimeout(this.coming);
+    return this.putAway();
+  }
+
+  putAway() {
     clearTimeout(this.leaving);
     const was = Boolean(this.node);
     if (this.node?.getAttribute("aria-describedby") === this.tip.id) this.node.removeAttribute("aria-describedby");
