@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from mambaviz.viz import lanes, shapes
 from mambaviz.viz.lanes import Axis, Parts
-from mambaviz.viz.scene import Body, Group, Mark, Path, Rect, Text
+from mambaviz.viz.scene import Body, Group, Links, Mark, Path, Rect, Text
 from mambaviz.viz.shapes import n
 from mambaviz.viz.theme import LANES as Z
 from mambaviz.viz.views import BlockView, CopyView, LaneView
@@ -91,4 +91,6 @@ def _copy(copy: CopyView, axis: Axis) -> Iterator[Mark]:
         line = f"M{n(source)} {FLOOR}v4H{n(end)}v-1"
         parts = (Path("line", line), shapes.arrow_head(end, FLOOR - 2, 0, -1, 6))
         cls = "copy skipped" if skipped else "copy"
-        yield Mark(f"arrow-{name}", 0, 0, Body(cls, parts, layer=2, title=skipped))
+        block = copy.src_block if name == "conv" else copy.temporal_block
+        links = Links(ends=lanes.ends_of(block, copy.dst_block))
+        yield Mark(f"arrow-{name}", 0, 0, Body(cls, parts, layer=2, title=skipped, links=links))

@@ -52,7 +52,7 @@ class Links {
   // After every frame, and when something else is pointed at.
   refresh() {
     if (this.marked) this.clear();
-    this.label();
+    if (!same(this.labelled, this.pinned)) this.label();
     const { shown } = this;
     if (!shown || !this.stage.lanes) return;
     this.marked = true;
@@ -62,12 +62,12 @@ class Links {
   // The button that says what is pinned and lets go of it.
   label() {
     const { pinned, stage } = this;
+    this.labelled = pinned;
     const node = stage.find(".pinned");
     const name = { block: () => `block ${pinned.block}`, token: () => `token ${pinned.position} of ${stage.run.requests[pinned.request]}`, field: () => pinned.name };
     node.hidden = !pinned;
     node.replaceChildren(...(pinned ? [name[pinned.kind](), el("span", "", "✕")] : []));
     if (pinned) node.setAttribute("aria-label", `release ${name[pinned.kind]()}`);
-    stage.root.classList.toggle("has-pin", Boolean(pinned));
   }
 
   clear() {
@@ -113,7 +113,8 @@ class Links {
   markToken({ request, position }) {
     this.frameTokens(request, position, position);
     const blocks = new Map();
-    const { picture } = this.stage.lanes.pictures[request];
+    const picture = this.pictureOf(request);
+    if (!picture) return; // its lane is on another page
     for (const [name, { node }] of picture.nodes) {
       const body = node.firstElementChild;
       if (!/^[bc]\d/.test(name) || !body.links) continue;
@@ -148,7 +149,11 @@ class Links {
   // ---------------------------------------------------------------- how
 
   eachLane(act) {
-    this.stage.lanes.pictures.forEach(({ picture }, lane) => act(picture, lane));
+    for (const { picture, index } of this.stage.lanes.pictures) act(picture, index);
+  }
+
+  pictureOf(request) {
+    return this.stage.lanes.pictures.find(({ index }) => index === request)?.picture;
   }
 
   rows() {
@@ -189,9 +194,9 @@ class Links {
 
   // A frame around tokens of a lane, or a line over them.
   frameTokens(lane, first, last, manner = "frame") {
-    const tokens = (this.stage.grid.cells[2 * lane] ?? []).filter(({ at }) => first <= at && at <= last);
+    const tokens = this.stage.grid.row(lane, "token").filter(({ at }) => first <= at && at <= last);
     if (!tokens.length) return; // a small lane shows none
-    const { picture } = this.stage.lanes.pictures[lane];
+    const picture = this.pictureOf(lane);
     const [from, to] = [tokens[0].x, tokens.at(-1).x + tokens.at(-1).width];
     const y = picture.places(tokens[0].node)[1];
     const height = tokens[0].node.querySelector("rect").getBBox().height;

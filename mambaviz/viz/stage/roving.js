@@ -45,9 +45,10 @@ class LaneGrid {
     this.here = null; // {lane, kind, at}: what has the focus, also when it is drawn anew
   }
 
-  // Per lane two rows of items: {node, lane, kind, at, x, width}, from left to right.
+  // Two rows of items for each lane: {node, lane, kind, at, x, width}, from left to right. `lane`
+  // is the request's number.
   rows() {
-    return this.stage.lanes.pictures.flatMap(({ picture }, lane) => {
+    return this.stage.lanes.pictures.flatMap(({ picture, index: lane }) => {
       const [tokens, blocks] = [[], []];
       for (const [name, { node, entry }] of picture.nodes) {
         const body = node.firstElementChild;
@@ -59,7 +60,7 @@ class LaneGrid {
         else if (name === "badge") blocks.push({ node: body, lane, kind: "badge", at: 0, x: -1, width: 26 });
       }
       return [tokens, blocks].map((row) => row.sort((a, b) => a.x - b.x));
-    });
+    }).filter((row) => row.length);
   }
 
   // After every frame: what is new gets a name, and the focus stays on what it was on.
@@ -72,12 +73,19 @@ class LaneGrid {
     const focused = root.getRootNode().activeElement;
     const lost = this.here && (!focused || focused === document.body || (focused.closest?.(".lane") && !this.itemOf(focused)));
     const stop = this.find(this.here) ?? this.first();
-    for (const item of rows.flat()) item.node.setAttribute("tabindex", item === stop ? 0 : -1);
+    this.stopAt(stop);
     if (lost && stop && this.focusedLast) stop.node.focus({ preventScroll: true });
+  }
+
+  stopAt(item) {
+    this.stop?.setAttribute("tabindex", -1);
+    this.stop = item?.node;
+    this.stop?.setAttribute("tabindex", 0);
   }
 
   name({ node, lane, kind, at }) {
     this.known.add(node);
+    node.setAttribute("tabindex", -1);
     const request = this.stage.run.requests[lane];
     node.setAttribute("role", "button");
     if (kind === "token") {
@@ -94,19 +102,26 @@ class LaneGrid {
   hideTheRest() {
     for (const { picture } of this.stage.lanes.pictures) {
       for (const [name, { node }] of picture.nodes) {
+        if (this.known.has(node)) continue;
+        this.known.add(node);
         if (!/^(t|tokens|b|c)\d+$|^badge$/.test(name)) node.setAttribute("aria-hidden", "true");
       }
     }
   }
 
   first() {
-    const [, blocks] = this.cells.slice(2 * this.stage.request);
-    return blocks?.find(({ node }) => node.classList.contains("running")) ?? blocks?.[0];
+    const blocks = this.row(this.stage.request, "block");
+    return blocks.find(({ node }) => node.classList.contains("running")) ?? blocks[0];
+  }
+
+  // A lane's tokens, or its badge and blocks.
+  row(lane, kind) {
+    return this.cells.find(([item]) => item.lane === lane && (item.kind === "token") === (kind === "token")) ?? [];
   }
 
   find(key) {
     if (!key) return undefined;
-    const row = this.cells[2 * key.lane + (key.kind === "token" ? 0 : 1)] ?? [];
+    const row = this.row(key.lane, key.kind);
     return row.find(({ kind, at }) => kind === key.kind && at === key.at) ?? row.at(-1);
   }
 
@@ -121,7 +136,7 @@ class LaneGrid {
       if (!item) return;
       this.here = item;
       this.focusedLast = true;
-      for (const other of this.cells.flat()) other.node.setAttribute("tabindex", other === item ? 0 : -1);
+      this.stopAt(item);
       if (this.stage.root.dataset.by === "keys") event.target.scrollIntoView({ block: "nearest", inline: "nearest" });
     });
     on(this.stage.root, "focusin", (event) => { this.focusedLast = picture.contains(event.target); });
@@ -150,10 +165,8 @@ class LaneGrid {
     if (along) return this.cells[number][this.cells[number].indexOf(item) + along];
     const by = { ArrowDown: 1, ArrowUp: -1 }[key];
     if (!by) return undefined;
-    let at = number + by;
-    while (this.cells[at]?.length === 0) at += by;
     const distance = ({ x, width }) => Math.abs(x + width / 2 - item.x - item.width / 2);
-    return this.cells[at]?.toSorted((a, b) => distance(a) - distance(b))[0];
+    return this.cells[number + by]?.toSorted((a, b) => distance(a) - distance(b))[0];
   }
 }
 

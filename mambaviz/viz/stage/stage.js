@@ -507,7 +507,7 @@ class Stage {
   showTold() {
     const { run, frame } = this;
     const [layer, , twin] = run.layers[this.layer];
-    const lanes = run.requests.flatMap((_, index) => run.panel(`alt-lane:${this.group}:${this.groupLayer()}:${index}`, frame) ?? []);
+    const lanes = this.drawnRequests().flatMap((index) => run.panel(`alt-lane:${this.group}:${this.groupLayer()}:${index}`, frame) ?? []);
     const told = { lanes, state: run.panel(`alt-state:${this.request}:${twin}`, frame), changes: run.panel(`alt-changes:${layer}`, frame) };
     for (const [name, lines] of Object.entries(told)) {
       if (this.isNew(`told ${name}`, lines?.join())) toldLines(this.find(`#${name}-told`), (lines ?? []).map((line) => run.lines[line]));
