@@ -293,7 +293,7 @@ def test_details_start_folded_and_open_in_one_click(watch: Watch) -> None:  # no
         expect(watch.stage.locator(f".lower .{panel}")).to_be_visible()
     expect(watch.stage.locator(".change-picture .heat").first).to_be_visible()
     watch.at(r"details=open")
-    watch.sidebar.get_by_text("Drafts meet the boundary").first.click()
+    watch.sidebar.get_by_role("combobox").first.click()
     watch.page.get_by_role("option", name=re.compile("Shift in place")).click()
     watch.at(r"preset=shift-in-place.*details=open")
     expect(lower).to_be_visible()  # remembered
