@@ -7,7 +7,7 @@ in, which is what invariant I6 holds the pool's own count to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -99,9 +99,9 @@ class Life:
 def lifelines(history: History) -> tuple[Life, ...]:
     """The life of every block that was ever used, by id; the null block has none."""
     num_blocks = history.trace.scenario.engine.num_blocks
-    events = _events(history)
+    events, looks = _events(history), list(_looks(history))
     lives = (
-        Life(block, tuple(_spans(history, block)), tuple(events.get(block, ())))
+        Life(block, tuple(_spans(looks, block, len(history.tables))), tuple(events.get(block, ())))
         for block in range(1, num_blocks)
     )
     return tuple(life for life in lives if life.events)
@@ -118,24 +118,36 @@ def owners_of(tables: Tables) -> dict[int, tuple[Owner, ...]]:
     return found
 
 
-def _spans(history: History, block: int) -> Iterator[Span]:
-    held: Span | None = None
-    last_tables: Tables | None = None
+@dataclass(frozen=True)
+class _Look:
+    """The tables from a frame on, until the next look."""
+
+    frame: int
+    tables: Tables
+    owners: dict[int, tuple[Owner, ...]]
+
+
+def _looks(history: History) -> Iterator[_Look]:
+    """The tables each time that they are others: most phases leave them as they were."""
+    before: Tables | None = None
     for frame, tables in enumerate(history.tables):
-        if held is not None and tables is last_tables:
-            held = replace(held, last=frame)
-            continue
-        last_tables = tables
-        owners = owners_of(tables).get(block, ())
-        role, prefix = tables.block_roles[block], tables.registered.get(block, "")
+        if tables is not before:
+            yield _Look(frame, tables, owners_of(tables))
+        before = tables
+
+
+def _spans(looks: Sequence[_Look], block: int, frames: int) -> Iterator[Span]:
+    held: Span | None = None
+    for look in looks:
+        owners = look.owners.get(block, ())
+        role, prefix = look.tables.block_roles[block], look.tables.registered.get(block, "")
         if held is not None and (held.role, held.owners, held.prefix) == (role, owners, prefix):
-            held = replace(held, last=frame)
             continue
         if held is not None:
-            yield held
-        held = Span(frame, frame, role, owners, prefix)
+            yield replace(held, last=look.frame - 1)
+        held = Span(look.frame, look.frame, role, owners, prefix)
     if held is not None:
-        yield held
+        yield replace(held, last=frames - 1)
 
 
 def _events(history: History) -> dict[int, list[LifeEvent]]:

@@ -168,6 +168,8 @@ def _cell(
         return Cell("stays", "nothing to copy")
     if copy.skipped is not None:
         return Cell("stopped", f"stopped by a guard: {copy.skipped}")
+    if copy.src_block == copy.dst_block and copy.source == copy.target:
+        return Cell("stays", f"already in place, block {copy.dst_block}")
     return Cell("moved", _moved(trace, copy))
 
 
@@ -175,8 +177,6 @@ def _moved(trace: Trace, copy: BlockCopy) -> str:
     where = f"block {copy.src_block} → {copy.dst_block}"
     if copy.src_block == copy.dst_block:
         where = f"block {copy.src_block}, in place"
-        if copy.source == copy.target:
-            return f"{where}: already there"
     rows = ""
     if copy.state == "conv" and copy.source is not None:
         moved = rows_moved(trace, copy)
