@@ -282,7 +282,7 @@ class KernelSizes:
     orders_strip: float = 280  # width of the rows together
     order_cell: float = 52  # never wider
     order_height: float = 28
-    order_pitch: float = 42
+    order_pitch: float = 38
 
 
 @dataclass(frozen=True)

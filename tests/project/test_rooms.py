@@ -31,6 +31,7 @@ MODEL_SIDE = (
     "mambaviz/oracle.py",
     "mambaviz/engine.py",
     "mambaviz/trace.py",
+    "mambaviz/launches",
 )
 # What computes something about Mamba; figures may know the trace and the scenario only.
 COMPUTING = (
@@ -42,13 +43,25 @@ COMPUTING = (
     "mambaviz.mixer",
     "mambaviz.oracle",
     "mambaviz.engine",
+    "mambaviz.launches.run",
+    "mambaviz.launches.simulate",
 )
 PICTURE_SIDE = ("mambaviz/viz", "mambaviz/pages", "app.py")
 # Outermost, as the pages are: they may use whatever they report about.
 COMMAND_LINE = ("mambaviz/__main__.py", "mambaviz/check.py")
 
 # Rooms whose tests stand in tests/<name>.
-TESTED_ROOMS = ("kernels", "worker", "attention", "cache", "viz", "pages", "browser", "project")
+TESTED_ROOMS = (
+    "kernels",
+    "worker",
+    "attention",
+    "cache",
+    "launches",
+    "viz",
+    "pages",
+    "browser",
+    "project",
+)
 
 
 @pytest.mark.parametrize("room", [*MODEL_SIDE, *PICTURE_SIDE, *COMMAND_LINE])

@@ -58,7 +58,9 @@ class Part {
     if (!line) return;
     const top = line.offsetTop;
     const { scrollTop, clientHeight } = this.source;
-    if (top < scrollTop || top + 40 > scrollTop + clientHeight) this.source.scrollTop = top - clientHeight / 3;
+    if (top >= scrollTop && top + 40 <= scrollTop + clientHeight) return;
+    const above = this.lines.filter((one) => one.offsetParent && one.offsetTop <= top - clientHeight / 3);
+    this.source.scrollTop = above.length ? above[above.length - 1].offsetTop : 0;
   }
 }
 

@@ -159,13 +159,12 @@ def _order(record: LaunchRecord, program: ProgramRecord) -> str:
     if both:
         told = (
             f"Source and target are the same block here, {apart}, so "
-            f"{_rows(program.bias, kept - 1)} both read and written. Written in the wrong order, "
-            "what is read last has been overwritten before. The temporal copy reads another "
-            "block and stays right, and so the fault is silent."
+            f"{_rows(program.bias, kept - 1)} both read and written. In the wrong order that is "
+            "overwritten before it is read. The temporal copy stays right, so the fault is silent."
         )
     else:
         told = f"Source and target are the same block, {apart}: they do not overlap this time."
-    simulated = "Both orders below the kernel's are simulated on the block's real bytes."
+    simulated = "Both lower orders are simulated on the block's bytes."
     return f'<div class="picture">{picture}</div><p>{told} {simulated}</p>'
 
 
