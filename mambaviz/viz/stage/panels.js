@@ -38,8 +38,8 @@ function segments(holder, labels, chosen, name, act) {
   holder.replaceChildren(...labels.map((label, index) => button(label, index === chosen, () => act(index))));
 }
 
-// `inside` makes nodes of a text, to explain its terms.
-function words(holder, [headline, spans], inside) {
+// `inside` makes nodes of a text, where its terms are to be explained.
+function words(holder, [headline, spans], inside = (text) => [text]) {
   holder.querySelector("h1").replaceChildren(...inside(headline));
   const nodes = spans.flatMap(([text, role]) => (role ? el("span", role, ...inside(text)) : inside(text)));
   holder.querySelector("p").replaceChildren(...nodes);
