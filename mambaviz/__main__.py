@@ -1,6 +1,7 @@
 """Command line.
 
     python -m mambaviz run SCENARIO.json|PRESET [--backend auto] [--json OUT]
+    python -m mambaviz sizes MODEL|CONFIG.json [SETTING=VALUE ...] [--json|--csv]
     python -m mambaviz check
 
 Exit codes: 0 all well; 1 an invariant broke or a check failed; 2 bad input, said in a sentence.
@@ -33,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "check":
             return OK if check.report(sys.stdout) else BROKEN
+        if options.command == "sizes":
+            return print_sizes(options)
         scenario = find_scenario(options.scenario)
         return run_scenario(scenario, options.backend, options.json)
     except ScenarioError as error:
@@ -61,8 +64,27 @@ def parser() -> argparse.ArgumentParser:
         help="what runs the kernels (default: the best that is here)",
     )
     run.add_argument("--json", type=Path, metavar="OUT", help="write the whole trace to this file")
+    sizes = commands.add_parser("sizes", help="blocks, bytes and crossings of a real model")
+    sizes.add_argument("model", help="a config.json as it is, or the name of a model")
+    sizes.add_argument("settings", nargs="*", metavar="SETTING=VALUE", help="such as tp=2")
+    form = sizes.add_mutually_exclusive_group()
+    form.add_argument("--json", dest="form", action="store_const", const="json")
+    form.add_argument("--csv", dest="form", action="store_const", const="csv")
+    sizes.set_defaults(form="lines")
     commands.add_parser("check", help="versions, back ends, and a self-test of the kernels")
     return root
+
+
+def print_sizes(options: argparse.Namespace) -> int:
+    """The sizes of a model, or a sentence on why there are none."""
+    from mambaviz.sizes import command, families
+
+    try:
+        print(command.told(options.model, options.settings, options.form))
+    except families.SizesError as error:
+        print(error, file=sys.stderr)
+        return BAD_INPUT
+    return OK
 
 
 def find_scenario(name: str) -> Scenario:

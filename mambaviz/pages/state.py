@@ -16,11 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mambaviz import batch as batches
 from mambaviz.batch import BATCHES, DEFAULT_BATCH, Batch, BatchError
-from mambaviz.pages import compare_state, kernels_state, lesson_state
+from mambaviz.pages import compare_state, kernels_state, lesson_state, sizes_state
 from mambaviz.pages.compare_state import CompareView
 from mambaviz.pages.kernels_state import KernelsView
 from mambaviz.pages.lesson_state import Lesson
 from mambaviz.pages.packing import pack, unpacked
+from mambaviz.pages.sizes_state import SizesView
 from mambaviz.scenario import DEFAULT_PRESET, PRESETS, Scenario, ScenarioError, parse
 from mambaviz.trace import PHASES, PhaseName
 
@@ -65,7 +66,7 @@ class PageState(BaseModel):
     is, only the run can say. A ``lesson`` is the page reduced to its stops.
 
     The Metadata page shows ``own_batch``, or the preset ``batch`` where that is None; the Compare
-    page shows ``compare``, the Kernels page ``kernels``.
+    page shows ``compare``, the Kernels page ``kernels``, the Sizes page ``sizes``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -86,6 +87,7 @@ class PageState(BaseModel):
     own_batch: Batch | None = None
     compare: CompareView = CompareView()
     kernels: KernelsView = KernelsView()
+    sizes: SizesView = SizesView()
 
     @model_validator(mode="after")
     def _known_preset(self) -> Self:
@@ -178,7 +180,8 @@ def to_link(state: PageState) -> dict[str, str]:
         link["rows"] = pack(state.own_batch)
     elif state.batch != DEFAULT_BATCH:
         link["batch"] = state.batch
-    return link | compare_state.to_link(state.compare) | kernels_state.to_link(state.kernels)
+    link |= compare_state.to_link(state.compare) | kernels_state.to_link(state.kernels)
+    return link | sizes_state.to_link(state.sizes)
 
 
 def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
@@ -216,6 +219,8 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
     if problems.keys() & {"inputs", "launch"}:
         launched = {}  # the program belongs to the launch that could not be read
     values["kernels"] = kernels_state.from_values(launched)
+    sized = {name: values.pop(name) for name in sizes_state.READERS if name in values}
+    values["sizes"] = sizes_state.from_values(sized)
     if unknown:
         problems["unknown"] = (
             f"This link has a parameter “{unknown[0][:40]}”, which no page here knows, "
@@ -327,6 +332,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "batch": _read_batch,
     **compare_state.READERS,
     **kernels_state.READERS,
+    **sizes_state.READERS,
 }
 
 # What belongs to the run that a link names, and goes with it if it cannot be read.

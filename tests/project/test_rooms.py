@@ -57,6 +57,7 @@ TESTED_ROOMS = (
     "attention",
     "cache",
     "launches",
+    "sizes",
     "viz",
     "pages",
     "browser",
@@ -111,6 +112,10 @@ def test_figures_know_neither_streamlit_nor_how_mamba_is_computed():
     texts = "mambaviz.attention.fields"  # what each metadata field means, in words: it lives once
     found = breaches("mambaviz/viz", (*pages, "torch", "triton", *COMPUTING))
     assert [breach for breach in found if not breach.endswith(texts)] == []
+
+
+def test_sizes_are_arithmetic_alone():
+    assert breaches("mambaviz/sizes", ("torch", "triton", *COMPUTING)) == []
 
 
 def test_oracle_shares_no_code_with_the_path_it_checks():

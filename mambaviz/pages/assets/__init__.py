@@ -14,6 +14,7 @@ PICTURE_STYLE = _HERE / "picture.css"
 METADATA_STYLE = _HERE / "metadata.css"
 COMPARE_STYLE = _HERE / "compare.css"
 KERNELS_STYLE = _HERE / "kernels.css"
+SIZES_STYLE = _HERE / "sizes.css"
 
 ASSETS: tuple[Path, ...] = (
     LOGO,
@@ -26,4 +27,5 @@ ASSETS: tuple[Path, ...] = (
     METADATA_STYLE,
     COMPARE_STYLE,
     KERNELS_STYLE,
+    SIZES_STYLE,
 )

@@ -1,0 +1,285 @@
+"""The sidebar of the Sizes page: which model, how it is served, what goes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, get_args
+
+import streamlit as st
+
+from mambaviz.pages import shell, state
+from mambaviz.pages.sizes_state import SizesView
+from mambaviz.scenario import ScenarioError
+from mambaviz.sizes import export
+from mambaviz.sizes.families import SizesError
+from mambaviz.sizes.models import MODELS
+from mambaviz.sizes.reader import parse_config
+from mambaviz.sizes.report import Report
+from mambaviz.sizes.settings import (
+    MODES,
+    KvDtypeChoice,
+    Layout,
+    StateDtypeChoice,
+    bounds,
+    settings_of,
+)
+from mambaviz.sizes.small import small_scenario
+
+OWN = "own"  # the entry of the model list for a pasted config
+PROBLEM = "sizes_problem"  # what was wrong with a pasted config, a file or a small run
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A number to choose; ``auto`` says that it may be left empty."""
+
+    name: str
+    label: str
+    help: str
+    step: float = 1
+    auto: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words to choose."""
+
+    name: str
+    label: str
+    help: str
+    options: tuple[str, ...]
+
+
+SERVED: tuple[tuple[Knob | Choice, ...], ...] = (
+    (
+        Knob("tp", "Ranks (TP)", "Tensor-parallel ranks. Every number is for one of them."),
+        Knob("num_spec", "Drafts", "Draft tokens of a step. Each is a row of the conv state more."),
+    ),
+    (
+        Choice("mode", "Cache mode", "none, align, or all (earlier releases).", MODES),
+        Choice("layout", "Layout", "SD: a row a token. DS: a row a channel.", get_args(Layout)),
+    ),
+    (
+        Choice("kv_dtype", "KV dtype", "auto: the model’s own.", get_args(KvDtypeChoice)),
+        Choice(
+            "temporal_dtype",
+            "State dtype",
+            "Of the temporal state. auto: as the family has it.",
+            get_args(StateDtypeChoice),
+        ),
+    ),
+    (
+        Knob("block_size", "Block size", "Left empty: 16. It works as the grain.", 16, "16"),
+        Knob(
+            "kernel_block",
+            "Kernel block",
+            "Smallest block of the attention backend. Left empty: 16, of MLA 128.",
+            16,
+            "backend’s",
+        ),
+    ),
+)
+ASKED: tuple[tuple[Knob | Choice, ...], ...] = (
+    (
+        Knob("prompt", "Prompt", "Tokens of a typical prompt.", 512),
+        Knob("sequence", "Whole length", "Tokens of a request at its end.", 4096),
+    ),
+    (
+        Knob("prefill_budget", "Prefill budget", "Most tokens one step computes.", 1024),
+        Knob("acceptance", "Acceptance", "Chance of each draft after kept ones.", 0.05),
+    ),
+    (Knob("memory_gib", "GiB for the cache", "On one rank, beside weights and activations.", 1.0),),
+)
+SWITCHES = (
+    ("flashinfer_gdn", "FlashInfer prefill of GDN", "Its blocks of 64 go into the grain."),
+    ("prefill_checkpoints", "Checkpoints in a prefill", "One state block more in align mode."),
+)
+
+
+def place(view: SizesView, report: Report | None) -> None:
+    with st.sidebar:
+        with st.container(key="side-scenario"):
+            _model(view)
+            _paste()
+            st.html("<h4>Served</h4>")
+            _rows(view, SERVED)
+            with st.popover("More settings", width="stretch"):
+                conv = Choice("conv_dtype", "Conv state dtype", "", get_args(StateDtypeChoice))
+                _rows(view, ((conv,),))
+                for name, label, words in SWITCHES:
+                    st.session_state[_key(name)] = getattr(view.settings, name)
+                    st.checkbox(label, key=_key(name), help=words, on_change=partial(_take, name))
+            st.html("<h4>Asked of it</h4>")
+            _rows(view, ASKED)
+        with st.container(key="side-foot"):
+            _out(report)
+            shell.copy_link()
+
+
+# --------------------------------------------------------------------------------------
+# Which model
+# --------------------------------------------------------------------------------------
+
+
+def _model(view: SizesView) -> None:
+    own = view.own is not None
+    st.session_state["sizes-model"] = OWN if own else view.model
+    names = {slug: public.name for slug, public in MODELS.items()}
+    st.selectbox(
+        "Model",
+        [*MODELS, OWN] if own else [*MODELS],
+        key="sizes-model",
+        format_func=lambda slug: names.get(slug, f"{view.shown.name} (own)"),
+        on_change=_take_model,
+    )
+
+
+def _take_model() -> None:
+    slug = st.session_state["sizes-model"]
+    if slug in MODELS:
+        _show(state.current().sizes.changed(model=slug, own=None))
+
+
+def _paste() -> None:
+    with st.popover("Paste a config.json", width="stretch"):
+        st.text_area("A model’s config.json, as it is", key="sizes-paste", height=220)
+        st.button("Use it", key="sizes-use", on_click=_take_pasted)
+        opened = st.session_state.get("sizes-opened", 0)
+        st.file_uploader(
+            "or a file",
+            type="json",
+            max_upload_size=1,  # MB; a config has a few thousand bytes
+            key=f"sizes-open {opened}",
+            on_change=_open,
+        )
+
+
+def _take_pasted() -> None:
+    take_text(st.session_state["sizes-paste"], "What was pasted")
+
+
+def _open() -> None:
+    opened = st.session_state.get("sizes-opened", 0)
+    file = st.session_state.get(f"sizes-open {opened}")
+    if file is None:
+        return
+    st.session_state["sizes-opened"] = opened + 1  # an empty uploader for the next file
+    try:
+        text = file.getvalue().decode("utf-8")
+    except UnicodeDecodeError:
+        st.session_state[PROBLEM] = f"{file.name} is not UTF-8 text, so it cannot be a config.json."
+        return
+    take_text(text, file.name)
+
+
+def take_text(text: str, what: str) -> None:
+    """Callback: size this config, or say what is wrong with it and change nothing."""
+    try:
+        model = parse_config(text)
+    except SizesError as error:
+        st.session_state[PROBLEM] = f"{what} was not taken: {error}."
+        return
+    _show(state.current().sizes.changed(own=model))
+
+
+def _show(view: SizesView) -> None:
+    st.session_state[PROBLEM] = ""
+    state.say("")
+    state.update(sizes=view)
+
+
+# --------------------------------------------------------------------------------------
+# Settings
+# --------------------------------------------------------------------------------------
+
+
+def _rows(view: SizesView, rows: tuple[tuple[Knob | Choice, ...], ...]) -> None:
+    for row in rows:
+        for column, one in zip(st.columns(len(row), gap="xsmall"), row, strict=True):
+            with column:
+                _widget(view, one)
+
+
+def _widget(view: SizesView, one: Knob | Choice) -> None:
+    key, value = _key(one.name), getattr(view.settings, one.name)
+    st.session_state[key] = value
+    take = partial(_take, one.name)
+    if isinstance(one, Choice):
+        st.selectbox(one.label, one.options, key=key, help=one.help or None, on_change=take)
+        return
+    least, most = bounds(one.name)
+    whole = isinstance(one.step, int)
+    optional: dict[str, Any] = {"value": None, "placeholder": one.auto} if one.auto else {}
+    st.number_input(
+        one.label,
+        min_value=int(least) if whole else float(least),
+        max_value=int(most) if whole else float(most),
+        step=one.step,
+        format=None if whole else "%g",
+        key=key,
+        help=one.help,
+        on_change=take,
+        **optional,
+    )
+
+
+def _key(name: str) -> str:
+    return f"sizes {name}"
+
+
+def _take(name: str) -> None:
+    """Callback: take over a setting; what else was wrong is settled."""
+    view = state.current().sizes
+    values = {**view.settings.model_dump(), name: st.session_state[_key(name)]}
+    if values[name] is None and name not in ("block_size", "kernel_block"):
+        return  # a number was wiped out: the widget gets it back
+    _show(view.changed(settings=settings_of(values)))
+
+
+# --------------------------------------------------------------------------------------
+# Out
+# --------------------------------------------------------------------------------------
+
+
+def _out(report: Report | None) -> None:
+    st.button(
+        "Run this shape small",
+        type="primary",
+        width="stretch",
+        disabled=report is None,
+        help="Opens the Watch page with the same ratios, small enough to follow.",
+        on_click=_run_small,
+        args=(report,),
+    )
+    if report is None:
+        return
+    left, right = st.columns(2, gap="xsmall")
+    left.download_button(
+        "Save table",
+        lambda: export.to_csv(report),
+        file_name="sizes.csv",
+        mime="text/csv",
+        on_click="ignore",
+        width="stretch",
+    )
+    right.download_button(
+        "Save JSON",
+        lambda: export.to_json(report),
+        file_name="sizes.json",
+        mime="application/json",
+        on_click="ignore",
+        width="stretch",
+    )
+
+
+def _run_small(report: Report) -> None:
+    """Callback: the same ratios on the Watch page."""
+    try:
+        scenario = small_scenario(report)
+    except ScenarioError as error:
+        st.session_state[PROBLEM] = f"This shape cannot be run small: {error}."
+        return
+    st.session_state[PROBLEM] = ""
+    state.show(scenario)
+    state.go_to("Watch")
