@@ -18,7 +18,7 @@ import torch
 
 import kernels
 from kernels import BackendName, KernelSet, kernel_set
-from kernels.pieces import Pieces
+from kernels.pieces import NOT_OF_FAST_KERNELS, Pieces
 from kernels.reference import (
     CopyPlan,
     Outcome,
@@ -51,7 +51,7 @@ from mambaviz.trace import ByteRange
 COPY_BLOCK_SIZE = 1024
 LANES = 16  # of the kernel of section 3.3; as many as there can be rows
 FAST_PROGRAMS = 3  # of a fast launch: few, so that each has several pieces to do
-FAST_SIZES = (2048, 1024)  # bytes of a piece and of a tile: small, as these states are
+FAST_PIECE_BYTES = 4096  # small, as these states are
 
 Decision = PostprocessDecision | PrecopyDecision
 
@@ -365,9 +365,11 @@ def _run(
         kernel[tuple(grid)](**arguments, COPY_BLOCK_SIZE=COPY_BLOCK_SIZE)
         return grid
     device = bound.caches[0].device
-    pieces = Pieces.of(bound.geometries, inputs.layout == "DS", device, *FAST_SIZES)
+    groups = [geometry.group for geometry in bound.geometries]
+    pieces = Pieces.of(bound.geometries, groups, inputs.layout == "DS", device, FAST_PIECE_BYTES)
+    given = {name: v for name, v in arguments.items() if name not in NOT_OF_FAST_KERNELS}
     fast_kernel = _fast_kernel(inputs, chosen)
-    fast_kernel[(FAST_PROGRAMS,)](**arguments, **pieces.arguments(len(inputs.rows)))
+    fast_kernel[(FAST_PROGRAMS,)](**given, **pieces.arguments(len(inputs.rows)))
     return [FAST_PROGRAMS]
 
 

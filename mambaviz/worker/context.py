@@ -4,7 +4,7 @@ A kernel of sections 3.2 and 3.4 finds a state by arithmetic: base address + blo
 block stride. The context works these numbers out once, from the tensors that the layers are
 bound to, and keeps them on the device; after that a step uploads a few numbers per request.
 
-With ``fast`` it launches the fast kernels (`kernels.fast_copy`), which do the same from the same
+On a GPU it launches the fast kernels (`kernels.fast_copy`), which do the same from the same
 inputs; an observer is told of the launch of section 3 that they stand for.
 """
 
@@ -16,7 +16,14 @@ from dataclasses import dataclass, field
 import torch
 
 from kernels import KernelSet, kernel_set
-from kernels.pieces import COMPILE_OPTIONS, Pieces, can_be_cut, num_programs
+from kernels.pieces import (
+    COMPILE_OPTIONS,
+    NOT_OF_FAST_KERNELS,
+    STATE_TENSORS,
+    Pieces,
+    can_be_cut,
+    num_programs,
+)
 from mambaviz.config import KVCacheConfig
 from mambaviz.worker.copy_specs import CopyFunc
 from mambaviz.worker.cpu_gpu import CpuGpuBuffer, MakeBuffer
@@ -132,6 +139,7 @@ class MambaSpecDecodeGPUContext:
             num_accepted_tokens_out=zeros(max_num_reqs, torch.int32),
             on_launch=on_launch,
             kernels=kernels,
+            fast=torch.device(device).type == "cuda",
         )
 
     @property
@@ -182,7 +190,8 @@ class MambaSpecDecodeGPUContext:
         self.num_tiles = min(-(-largest // BYTES_PER_TILE), MAX_TILES)
         if self.fast and can_be_cut(geometry, self.conv_state_dim_first):
             device = self.state_base_addrs.device
-            self.pieces = Pieces.of(geometry, self.conv_state_dim_first, device)
+            groups = [group_ids.index(state.group) for state in states]
+            self.pieces = Pieces.of(geometry, groups, self.conv_state_dim_first, device)
         self.bound_tensors = [*(state.tensor for state in states), *block_tables]
         self.is_initialized = True
 
@@ -329,14 +338,7 @@ class MambaSpecDecodeGPUContext:
         return {
             "block_table_ptrs": self.block_table_ptrs,
             "block_table_stride_req": self.block_table_stride_req,
-            "state_base_addrs": self.state_base_addrs,
-            "state_block_strides": self.state_block_strides,
-            "state_elem_sizes": self.state_elem_sizes,
-            "state_inner_sizes": self.state_inner_sizes,
-            "state_conv_widths": self.state_conv_widths,
-            "state_group_indices": self.state_group_indices,
-            "state_dim_row_count": self.state_dim_row_count,
-            "state_dim_row_stride": self.state_dim_row_stride,
+            **{name: getattr(self, name) for name in STATE_TENSORS},
         }
 
     def _copy_options(self, has_idx_mapping: bool) -> dict[str, KernelInput]:
@@ -363,11 +365,9 @@ class MambaSpecDecodeGPUContext:
             getattr(kernels, launch.kernel)[launch.grid](**launch.inputs)
             return
         fast = getattr(kernels, FAST_KERNELS[launch.kernel])
-        inputs = {k: v for k, v in launch.inputs.items() if k != "COPY_BLOCK_SIZE"}
-        device = self.state_base_addrs.device
-        fast[(num_programs(device),)](
-            **inputs, **self.pieces.arguments(launch.grid[0]), **COMPILE_OPTIONS
-        )
+        inputs = {k: v for k, v in launch.inputs.items() if k not in NOT_OF_FAST_KERNELS}
+        programs = num_programs(self.state_base_addrs.device, self.conv_state_dim_first)
+        fast[(programs,)](**inputs, **self.pieces.arguments(launch.grid[0]), **COMPILE_OPTIONS)
 
 
 def _fill(target: torch.Tensor, values: list[int]) -> None:

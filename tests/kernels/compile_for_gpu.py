@@ -18,9 +18,18 @@ INT64_POINTERS = (
     "state_block_strides",
     "state_inner_sizes",
     "state_dim_row_stride",
+    "piece_addrs",
+    "piece_block_strides",
 )
 UINT64_POINTERS = ("src_ptrs", "dst_ptrs")
-INTEGERS = ("block_table_stride_req", "num_reqs", "num_blocks", "num_pieces", "block_size")
+INTEGERS = (
+    "block_table_stride_req",
+    "num_reqs",
+    "num_blocks",
+    "num_pieces",
+    "num_groups",
+    "block_size",
+)
 FOLDED = INTEGERS[:3]
 
 
@@ -50,7 +59,7 @@ def compile_kernel(kernel: Any, constants: dict[str, Any]) -> str:
 
 def variants() -> list[tuple[str, dict[str, Any]]]:
     """Kernel name and constants: layouts, with and without mapping, arguments folded or not."""
-    from kernels.pieces import PIECE_BYTES, TILE_BYTES
+    from kernels.pieces import PIECE_BYTES
 
     found: list[tuple[str, dict[str, Any]]] = []
     ones = dict.fromkeys(FOLDED, 1)
@@ -73,10 +82,13 @@ def variants() -> list[tuple[str, dict[str, Any]]]:
         }
         found += [("postprocess_mamba_fused_kernel", v) for v in (v1, v2, {**v1, **ones})]
         pieces = {
-            "MAX_REQS": 64,
+            "MAX_REQS": 64 if mapped else 32,
+            "MAX_GROUPS": 2 if mapped else 1,
             "PIECE_BYTES": PIECE_BYTES,
-            "TILE_BYTES": TILE_BYTES,
-            "MAX_CONV_ROWS": 16,
+            "CONV_ROWS": 1 if dim_first else 16,
+            "UNIT_BYTES": 16 if mapped else 4,
+            "CHANNEL_UNIT_BYTES": 2,
+            "CHANNELS_PACKED": mapped,
             **{name: value for name, value in common.items() if name != "COPY_BLOCK_SIZE"},
         }
         found.append(("precopy_mamba_align_pieces_kernel", pieces))

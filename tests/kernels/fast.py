@@ -9,18 +9,7 @@ from typing import Any
 import kernels
 from kernels import KernelSet, reference
 from kernels.launch import Kernel, ReferenceKernel
-from kernels.pieces import Pieces
-
-STATE_TENSORS = (
-    "state_base_addrs",
-    "state_block_strides",
-    "state_elem_sizes",
-    "state_inner_sizes",
-    "state_conv_widths",
-    "state_group_indices",
-    "state_dim_row_count",
-    "state_dim_row_stride",
-)
+from kernels.pieces import NOT_OF_FAST_KERNELS, STATE_TENSORS, Pieces
 
 
 @dataclass(frozen=True)
@@ -35,22 +24,21 @@ class InPlaceOf:
     twin: ReferenceKernel  # for the names of the arguments
     fast: Kernel
     programs: int = 3
-    piece_bytes: int = 2048
-    tile_bytes: int = 1024
+    piece_bytes: int = 4096
 
     def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
         def launch(*args: Any, **kwargs: Any) -> None:
             names = list(self.twin.signature.parameters)[1:]
             given = {"num_blocks": 0, **dict(zip(names, args, strict=False)), **kwargs}
-            del given["COPY_BLOCK_SIZE"]
             geometries = reference.read_geometries(*(given[name] for name in STATE_TENSORS))
             pieces = Pieces.of(
                 geometries,
+                given["state_group_indices"].tolist(),
                 given["CONV_STATE_DIM_FIRST"],
                 given["state_base_addrs"].device,
                 self.piece_bytes,
-                self.tile_bytes,
             )
+            given = {name: v for name, v in given.items() if name not in NOT_OF_FAST_KERNELS}
             if given.get("num_accepted_tokens_out", 0) is None:
                 given["num_accepted_tokens_out"] = given["num_accepted_tokens"]
                 given["num_accepted_tokens"] = given["num_accepted_tokens"].clone()

@@ -8,7 +8,7 @@ import torch
 
 import kernels
 from kernels import KernelSet
-from kernels.pieces import PIECE_BYTES, TILE_BYTES, num_programs
+from kernels.pieces import PIECE_BYTES, num_programs
 from tests.kernels.fast import fast_kernel_set
 from tests.kernels.golden_cases import (
     StateMemory,
@@ -146,7 +146,7 @@ def test_two_thousand_large_shifts_in_place(dim_first: bool, path: str) -> None:
         pytest.skip(f"this process was told to run on {ks.backend!r}, where nothing runs at once")
     if path == "fast":
         ks = fast_kernel_set(
-            programs=num_programs(kernels.device()), piece_bytes=PIECE_BYTES, tile_bytes=TILE_BYTES
+            programs=num_programs(kernels.device(), dim_first), piece_bytes=PIECE_BYTES
         )
     num_reqs, width, dim, bias = 96, 6, 8192, 1
     spec = conv(width, dim, torch.bfloat16)
