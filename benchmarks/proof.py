@@ -38,7 +38,7 @@ class Run:
 
 def all_runs() -> list[Run]:
     """Every long run there is. A new kind of run is added here."""
-    return [*property_runs(), *campaign_runs(), many_batches()]
+    return [*property_runs(), *campaign_runs(), many_batches(), explorer()]
 
 
 def campaign_runs() -> list[Run]:
@@ -49,6 +49,11 @@ def campaign_runs() -> list[Run]:
         Run(f"campaign.{name}", (sys.executable, "-m", "benchmarks.campaigns", name))
         for name in CAMPAIGNS
     ]
+
+
+def explorer() -> Run:
+    """Every scenario of the explorer's large scopes; it resumes by itself."""
+    return Run("explorer", (sys.executable, "-m", "benchmarks.explorer"))
 
 
 def many_batches() -> Run:

@@ -11,6 +11,8 @@ Arithmetic is float32; a state is rounded where it is stored, as in the kernels.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 
 from kernels.launch import ReferenceKernel
@@ -18,7 +20,7 @@ from kernels.launch import ReferenceKernel
 # ----------------------------------------------------------------------------- metadata of one row
 
 
-def _query(query_start_loc: torch.Tensor | None, row: int, num_tokens: int) -> tuple[int, int]:
+def row_query(query_start_loc: torch.Tensor | None, row: int, num_tokens: int) -> tuple[int, int]:
     """First token and length of a row's query; without offsets every row is one token."""
     start, end = row, row + 1
     if query_start_loc is not None:
@@ -26,17 +28,17 @@ def _query(query_start_loc: torch.Tensor | None, row: int, num_tokens: int) -> t
     return start, max(min(end, num_tokens) - start, 0) if start >= 0 else 0
 
 
-def _column(columns: torch.Tensor | None, row: int) -> int:
+def row_column(columns: torch.Tensor | None, row: int) -> int:
     """A row's column of the block table; without columns, 0."""
     return 0 if columns is None else int(columns[row])
 
 
-def _offset(num_accepted_tokens: torch.Tensor | None, row: int) -> int:
+def row_offset(num_accepted_tokens: torch.Tensor | None, row: int) -> int:
     """How many tokens past its first one the state to be read lies; without counts, 0."""
     return 0 if num_accepted_tokens is None else int(num_accepted_tokens[row]) - 1
 
 
-def _live_block(
+def live_block(
     state_indices: torch.Tensor, row: int, column: int, num_columns: int, num_blocks: int
 ) -> int:
     """The block in a column; 0 if there is none that may be read or written."""
@@ -44,6 +46,56 @@ def _live_block(
         return 0
     block = int(state_indices[row, column])
     return block if 0 < block < num_blocks else 0
+
+
+def windows_left(
+    prefill: int,
+    length: int,
+    num_columns: int,
+    first_columns: torch.Tensor | None,
+    last_columns: torch.Tensor | None,
+    num_computed_tokens: torch.Tensor | None,
+    block_size: int,
+) -> Iterator[tuple[int, int]]:
+    """The windows a prefill leaves: query tokens absorbed by then, and the column each goes to."""
+    computed = row_column(num_computed_tokens, prefill)
+    last_column = row_column(last_columns, prefill)
+    first_column = max(row_column(first_columns, prefill), last_column + 1 - num_columns)
+    for column in range(first_column, last_column + 1):
+        absorbed = length if column == last_column else (column + 1) * block_size - computed
+        yield absorbed, column
+
+
+def chunks_scanned(
+    prefill: int,
+    start: int,
+    length: int,
+    first_columns: torch.Tensor | None,
+    last_columns: torch.Tensor | None,
+    num_computed_tokens: torch.Tensor | None,
+    cu_chunk_seqlen: torch.Tensor,
+    seq_idx: torch.Tensor,
+    last_chunk_indices: torch.Tensor,
+    num_chunks: int,
+    block_size: int,
+) -> Iterator[tuple[int, int, int | None]]:
+    """A prefill's chunks: first token, end, and the column its state goes to (None: nowhere)."""
+    computed = row_column(num_computed_tokens, prefill)
+    boundary_column = row_column(first_columns, prefill)
+    first_chunk = max(int(last_chunk_indices[prefill - 1]) + 1, 0) if prefill > 0 else 0
+    last_chunk = min(int(last_chunk_indices[prefill]), num_chunks - 1)
+    for chunk in range(first_chunk, last_chunk + 1):
+        if int(seq_idx[chunk]) != prefill:
+            continue
+        chunk_start = max(int(cu_chunk_seqlen[chunk]), start)
+        chunk_end = min(int(cu_chunk_seqlen[chunk + 1]), start + length)
+        column = None
+        if chunk == last_chunk:
+            column = row_column(last_columns, prefill)
+        elif num_computed_tokens is not None and (computed + chunk_end - start) % block_size == 0:
+            column = boundary_column
+            boundary_column += 1
+        yield chunk_start, chunk_end, column
 
 
 # ------------------------------------------------------------------------------ causal convolution
@@ -104,18 +156,18 @@ def causal_conv1d_decode_kernel(
     """Twin of ``mixer.causal_conv1d_decode_kernel``."""
     blocks = _rows_first(conv_state, num_blocks, DIM, (stride_block, stride_row, stride_channel))
     for row in range(grid[0]):
-        start, length = _query(query_start_loc, row, num_tokens)
+        start, length = row_query(query_start_loc, row, num_tokens)
         length = min(length, STATE_LEN - K + 2)  # 1 + num_spec
-        read_column = _column(read_columns, row)
-        source = _live_block(state_indices, row, read_column, num_columns, num_blocks)
+        read_column = row_column(read_columns, row)
+        source = live_block(state_indices, row, read_column, num_columns, num_blocks)
         if length == 0 or source == 0:
             continue  # padding
         query = x[start : start + length]  # [length, dim]
-        window = _window(blocks[source], _offset(num_accepted_tokens, row), K - 1)  # [K-1, dim]
+        window = _window(blocks[source], row_offset(num_accepted_tokens, row), K - 1)  # [K-1, dim]
         inputs = torch.cat([window, query])  # [K-1 + length, dim]
         output[start : start + length] = _convolve(inputs, weight, bias)
-        write_column = _column(write_columns, row)
-        target = _live_block(state_indices, row, write_column, num_columns, num_blocks)
+        write_column = row_column(write_columns, row)
+        target = live_block(state_indices, row, write_column, num_columns, num_blocks)
         if target:
             blocks[target, : len(inputs) - 1] = inputs[1:].to(conv_state.dtype)
 
@@ -161,10 +213,10 @@ def causal_conv1d_prefill_kernel(
         tile = int(token_chunk_offset_ptr[program])
         if not 0 <= prefill < num_prefills or tile < 0:
             continue  # PAD_SLOT_ID
-        start, length = _query(query_start_loc, prefill, num_tokens)
+        start, length = row_query(query_start_loc, prefill, num_tokens)
         has_initial = bool(has_initial_states[prefill])
-        read_column = _column(read_columns, prefill)
-        source = _live_block(state_indices, prefill, read_column, num_columns, num_blocks)
+        read_column = row_column(read_columns, prefill)
+        source = live_block(state_indices, prefill, read_column, num_columns, num_blocks)
         is_fresh = read_columns is not None and not has_initial  # of all mode: reads no slot
         if length == 0 or not (source or is_fresh):
             continue  # padding
@@ -179,12 +231,16 @@ def causal_conv1d_prefill_kernel(
             output[start + first : start + end] = u
         if tile > 0:
             continue
-        computed = _column(num_computed_tokens, prefill)
-        last_column = _column(last_columns, prefill)
-        first_column = max(_column(first_columns, prefill), last_column + 1 - num_columns)
-        for column in range(first_column, last_column + 1):
-            absorbed = length if column == last_column else (column + 1) * block_size - computed
-            target = _live_block(state_indices, prefill, column, num_columns, num_blocks)
+        for absorbed, column in windows_left(
+            prefill,
+            length,
+            num_columns,
+            first_columns,
+            last_columns,
+            num_computed_tokens,
+            block_size,
+        ):
+            target = live_block(state_indices, prefill, column, num_columns, num_blocks)
             if target:
                 blocks[target, : K - 1] = _window(inputs, absorbed, K - 1).to(conv_state.dtype)
 
@@ -244,16 +300,16 @@ def selective_state_decode_kernel(
 ) -> None:
     """Twin of ``mixer.selective_state_decode_kernel``."""
     for row in range(grid[0]):
-        start, length = _query(query_start_loc, row, num_tokens)
-        read_column = _column(read_columns, row) + _offset(num_accepted_tokens, row)
-        source = _live_block(state_indices, row, read_column, num_columns, num_blocks)
+        start, length = row_query(query_start_loc, row, num_tokens)
+        read_column = row_column(read_columns, row) + row_offset(num_accepted_tokens, row)
+        source = live_block(state_indices, row, read_column, num_columns, num_blocks)
         if length == 0 or source == 0:
             continue  # padding
         h = ssm_state[source].float()  # [H, P, N]
-        write_column = _column(write_columns, row)
+        write_column = row_column(write_columns, row)
         for i in range(length):
             h = _absorb_token(h, start + i, x, skip, dt, B, C, A, D, output)
-            target = _live_block(state_indices, row, write_column + i, num_columns, num_blocks)
+            target = live_block(state_indices, row, write_column + i, num_columns, num_blocks)
             if target:
                 ssm_state[target] = h.to(ssm_state.dtype)
 
@@ -296,34 +352,32 @@ def selective_state_prefill_kernel(
 ) -> None:
     """Twin of ``mixer.selective_state_prefill_kernel``."""
     for prefill in range(grid[0]):
-        start, length = _query(query_start_loc, prefill, num_tokens)
+        start, length = row_query(query_start_loc, prefill, num_tokens)
         has_initial = bool(has_initial_states[prefill])
-        read_column = _column(read_columns, prefill)
-        source = _live_block(state_indices, prefill, read_column, num_columns, num_blocks)
+        read_column = row_column(read_columns, prefill)
+        source = live_block(state_indices, prefill, read_column, num_columns, num_blocks)
         is_fresh = read_columns is not None and not has_initial  # of all mode: reads no slot
         if length == 0 or not (source or is_fresh):
             continue  # padding
         h = ssm_state[source].float() if has_initial else torch.zeros(H, P, N)
-        computed = _column(num_computed_tokens, prefill)
-        boundary_column = _column(first_columns, prefill)
-        first_chunk = max(int(last_chunk_indices[prefill - 1]) + 1, 0) if prefill > 0 else 0
-        last_chunk = min(int(last_chunk_indices[prefill]), num_chunks - 1)
-        for chunk in range(first_chunk, last_chunk + 1):
-            if int(seq_idx[chunk]) != prefill:
-                continue
-            chunk_start = max(int(cu_chunk_seqlen[chunk]), start)
-            chunk_end = min(int(cu_chunk_seqlen[chunk + 1]), start + length)
-            for token in range(chunk_start, chunk_end):
+        for first, end, column in chunks_scanned(
+            prefill,
+            start,
+            length,
+            first_columns,
+            last_columns,
+            num_computed_tokens,
+            cu_chunk_seqlen,
+            seq_idx,
+            last_chunk_indices,
+            num_chunks,
+            block_size,
+        ):
+            for token in range(first, end):
                 h = _absorb_token(h, token, x, skip, dt, B, C, A, D, output)
-            tokens = computed + chunk_end - start
-            if chunk == last_chunk:
-                column = _column(last_columns, prefill)
-            elif num_computed_tokens is not None and tokens % block_size == 0:
-                column = boundary_column
-                boundary_column += 1
-            else:
+            if column is None:
                 continue
-            target = _live_block(state_indices, prefill, column, num_columns, num_blocks)
+            target = live_block(state_indices, prefill, column, num_columns, num_blocks)
             if target:
                 ssm_state[target] = h.to(ssm_state.dtype)
 
@@ -368,7 +422,7 @@ def replay_state_decode_kernel(
 ) -> None:
     """Twin of ``mixer.replay_state_decode_kernel``; it always replays, and keeps what it may."""
     for row in range(min(grid[0], num_tokens)):
-        block = _live_block(state_indices, row, 0, 1, num_blocks)
+        block = live_block(state_indices, row, 0, 1, num_blocks)
         position = int(write_pos[row])
         if block == 0 or not 0 <= position < RING:
             continue  # padding

@@ -2,6 +2,7 @@
 
     python -m mambaviz run SCENARIO.json|PRESET [--backend auto] [--json OUT]
     python -m mambaviz sizes MODEL|CONFIG.json [SETTING=VALUE ...] [--json|--csv]
+    python -m mambaviz explore [--scope NAME|FILE] [--fault NAME] [--find QUERY] [--workers N]
     python -m mambaviz check
 
 Exit codes: 0 all well; 1 an invariant broke or a check failed; 2 bad input, said in a sentence.
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from mambaviz import check, log
+from mambaviz.explore.command import add_arguments, explore_command
 from mambaviz.scenario import PRESETS, Scenario, ScenarioError, load, one_line
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return OK if check.report(sys.stdout) else BROKEN
         if options.command == "sizes":
             return print_sizes(options)
+        if options.command == "explore":
+            return explore_command(options)
         scenario = find_scenario(options.scenario)
         return run_scenario(scenario, options.backend, options.json)
     except ScenarioError as error:
@@ -71,6 +75,10 @@ def parser() -> argparse.ArgumentParser:
     form.add_argument("--json", dest="form", action="store_const", const="json")
     form.add_argument("--csv", dest="form", action="store_const", const="csv")
     sizes.set_defaults(form="lines")
+    explore = commands.add_parser(
+        "explore", help="go through every scenario of a small scope; find the shortest that breaks"
+    )
+    add_arguments(explore)
     commands.add_parser("check", help="versions, back ends, and a self-test of the kernels")
     return root
 

@@ -7,13 +7,13 @@ collects one step's comparisons and violations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from mambaviz.attention import NULL_BLOCK_ID, Mamba2AttentionMetadata
-from mambaviz.cache.manager import CacheManager
+from mambaviz.cache.manager import BlockPlace, CacheManager
 from mambaviz.oracle import (
     AcceptedSequence,
     Comparison,
@@ -78,7 +78,7 @@ class StepChecks:
     ) -> None:
         """I2, at the start of a forward: it will read the state after ``computed`` tokens."""
         for slot in slots:
-            if not self._can_be_read(slot):
+            if not self.can_be_read(slot):
                 continue
             truth = sequences[slot.request]
             assert slot.conv_block is not None
@@ -96,7 +96,7 @@ class StepChecks:
                     truth,
                 )
 
-    def _can_be_read(self, slot: ReadSlot) -> bool:
+    def can_be_read(self, slot: ReadSlot) -> bool:
         """I7 and I4 for the blocks a forward is about to read."""
         readable = True
         num_blocks, window = self.scenario.engine.num_blocks, self.scenario.layer.conv_kernel - 1
@@ -307,26 +307,18 @@ class StepChecks:
 
     def check_ownership(self, manager: CacheManager, written: Iterable[int]) -> None:
         """I5: who shares a block shares a registered one; a block written now has one holder."""
-        written = set(written)
-        for block, places in manager.places().items():
-            self.compared["I5"] += 1
-            holders = sorted({place.request for place in places})
-            if len(holders) < 2:
-                continue
-            if not manager.is_registered(block):
-                problem = "but it is not registered for reuse"
-            elif block in written:
-                problem = "and was written in this step"
-            else:
-                continue
+        places = manager.places()
+        self.compared["I5"] += len(places)
+        for block, problem in ownership_problems(manager, places, set(written)):
+            first = min(places[block], key=lambda place: place.request)
             self._break(
                 "I5",
                 "commit",
-                f"block {block} stands in the lists of {' and '.join(holders)}, {problem}",
-                request=holders[0],
-                group=places[0].group,
+                problem,
+                request=first.request,
+                group=places[block][0].group,
                 block=block,
-                column=places[0].column,
+                column=places[block][0].column,
             )
 
     def check_conservation(self, phase: PhaseName, manager: CacheManager) -> None:
@@ -347,6 +339,23 @@ class StepChecks:
                 **place,  # type: ignore[arg-type]  # checked by the model
             )
         )
+
+
+def ownership_problems(
+    manager: CacheManager, places: Mapping[int, Sequence[BlockPlace]], written: Collection[int]
+) -> Iterator[tuple[int, str]]:
+    """Blocks that break I5, each with a sentence; ``places`` as `CacheManager.places` has them."""
+    for block, where in places.items():
+        holders = sorted({place.request for place in where})
+        if len(holders) < 2:
+            continue
+        if not manager.is_registered(block):
+            problem = "but it is not registered for reuse"
+        elif block in written:
+            problem = "and was written in this step"
+        else:
+            continue
+        yield block, f"block {block} stands in the lists of {' and '.join(holders)}, {problem}"
 
 
 def read_slots(

@@ -6,8 +6,8 @@ fault does instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -32,6 +32,14 @@ from mambaviz.worker import MambaSpecDecodeGPUContext, cleanup_mamba_state_idx
 from mambaviz.worker.launch import LaunchObserver
 
 
+@dataclass(frozen=True)
+class ReplayedColumns:
+    """The columns of all mode that a graph was last replayed with, by row."""
+
+    last_scheduled: tuple[int, ...]
+    last_computed: tuple[int, ...]
+
+
 class MistakenRunner(ModelRunner):
     """The mistakes that both runners can make."""
 
@@ -54,9 +62,20 @@ class MistakenRunner(ModelRunner):
         self._rows_before = {
             gid: table.device_tensor.clone() for gid, table in self.batch.block_table.items()
         }
-        self._columns_before: dict[int, Mamba2AttentionMetadata] = {}
+        self._columns_before: dict[int, ReplayedColumns] = {}
 
     # Books.
+
+    def _save_memory(self) -> Hashable:
+        # The rows behind a batch (padding-not-null) are left out: no kernel reads them.
+        order = tuple(self.batch.req_ids) if "counts-permuted-twice" in self.faults else ()
+        return order, tuple(self._columns_before.items())
+
+    def _restore_memory(self, memory: Hashable) -> None:
+        assert isinstance(memory, tuple)
+        order, columns = memory
+        self.batch.req_ids = list(order)
+        self._columns_before = dict(columns)
 
     def update_states(self, output: SchedulerOutput) -> None:
         self._output = output
@@ -133,17 +152,20 @@ class MistakenRunner(ModelRunner):
         before = self._columns_before.get(gid)
         assert metadata.block_idx_last_scheduled_token is not None
         assert metadata.block_idx_last_computed_token is not None
-        self._columns_before[gid] = replace(
-            metadata,
-            block_idx_last_scheduled_token=metadata.block_idx_last_scheduled_token.clone(),
-            block_idx_last_computed_token=metadata.block_idx_last_computed_token.clone(),
+        self._columns_before[gid] = ReplayedColumns(
+            tuple(metadata.block_idx_last_scheduled_token.tolist()),
+            tuple(metadata.block_idx_last_computed_token.tolist()),
         )
-        if before is None or before.num_reqs != metadata.num_reqs:
+        if before is None or len(before.last_scheduled) != metadata.num_reqs:
             return metadata  # another graph
+
+        def on_device(columns: tuple[int, ...]) -> torch.Tensor:
+            return torch.tensor(columns, dtype=torch.int32, device=self.device)
+
         return replace(
             metadata,
-            block_idx_last_scheduled_token=before.block_idx_last_scheduled_token,
-            block_idx_last_computed_token=before.block_idx_last_computed_token,
+            block_idx_last_scheduled_token=on_device(before.last_scheduled),
+            block_idx_last_computed_token=on_device(before.last_computed),
         )
 
     def _table_for_metadata(self, gid: int, num_rows: int) -> torch.Tensor:
@@ -271,6 +293,15 @@ class MistakenV2Runner(MistakenRunner, V2Runner):
         self._stale_columns: dict[str, int] = {}
         super().__init__(scenario, kernels, device, observer)
         self.context.kernels = self.spoiled(kernels)
+
+    def _save_memory(self) -> Hashable:
+        return super()._save_memory(), tuple(self._stale_columns.items())
+
+    def _restore_memory(self, memory: Hashable) -> None:
+        assert isinstance(memory, tuple)
+        common, stale = memory
+        super()._restore_memory(common)
+        self._stale_columns = dict(stale)
 
     def update_states(self, output: SchedulerOutput) -> None:
         if "stale-column" in self.faults:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,6 +96,30 @@ class BatchTokens:
         return cls(token_ids, positions, starts)
 
 
+@dataclass(frozen=True)
+class RequestBooks:
+    """What a runner knows of one request between two steps."""
+
+    num_computed: int
+    num_accepted: int
+    rows: tuple[tuple[int, ...], ...]  # per cache group, append-only
+
+
+@dataclass(frozen=True)
+class WorkerBooks:
+    """All that a runner remembers between two steps beside the caches' contents.
+
+    ``places`` are V1's running columns or V2's slots, by request; ``slots`` holds V2's arrays
+    by slot, the free slots first (V1: empty). ``memory`` is what a mistaken runner remembers
+    besides; hashable, and without block ids.
+    """
+
+    requests: Mapping[str, RequestBooks]
+    places: Mapping[str, int]
+    slots: tuple[tuple[int, ...], ...] = ()
+    memory: Hashable = ()
+
+
 class ModelRunner(ABC):
     """One engine's worker: the caches, who is in the batch, and the kernels it launches."""
 
@@ -167,6 +191,50 @@ class ModelRunner(ABC):
     def _admit(self, req_id: str, num_computed: int, block_ids: Sequence[Sequence[int]]) -> None:
         rows = [list(row) for row in block_ids]
         self.requests[req_id] = CachedRequest(req_id, num_computed, rows)
+
+    def save(self) -> WorkerBooks:
+        """The books as they stand; `restore` brings them back, in another runner too."""
+        return WorkerBooks(
+            {
+                name: RequestBooks(
+                    request.num_computed_tokens,
+                    request.num_accepted_tokens,
+                    tuple(map(tuple, request.block_ids)),
+                )
+                for name, request in self.requests.items()
+            },
+            *self._save_places(),
+            self._save_memory(),
+        )
+
+    def restore(self, books: WorkerBooks) -> None:
+        """Go on from these books as if all steps so far had been this runner's own."""
+        self.requests = {
+            name: CachedRequest(
+                name,
+                request.num_computed,
+                [list(row) for row in request.rows],
+                request.num_accepted,
+            )
+            for name, request in books.requests.items()
+        }
+        self._restore_places(books)
+        self._restore_memory(books.memory)
+
+    @abstractmethod
+    def _save_places(self) -> tuple[Mapping[str, int], tuple[tuple[int, ...], ...]]:
+        """``places`` and ``slots`` of the books."""
+
+    @abstractmethod
+    def _restore_places(self, books: WorkerBooks) -> None:
+        """Take over ``places`` and ``slots``."""
+
+    def _save_memory(self) -> Hashable:
+        """``memory`` of the books: none in a right runner."""
+        return ()
+
+    def _restore_memory(self, memory: Hashable) -> None:  # noqa: B027 (nothing to take over)
+        """Take over ``memory``."""
 
     @property
     def num_reqs(self) -> int:
@@ -338,23 +406,30 @@ class ModelRunner(ABC):
         self, output: SchedulerOutput, metadata: Mapping[int, Mamba2AttentionMetadata]
     ) -> list[torch.Tensor]:
         """Run every layer on the batch; outputs float32 ``[num_tokens, dim]``, by layer."""
+        return [self.forward_layer(layer, output, metadata) for layer in range(len(self.params))]
+
+    def forward_layer(
+        self, layer: int, output: SchedulerOutput, metadata: Mapping[int, Mamba2AttentionMetadata]
+    ) -> torch.Tensor:
+        """Run one layer on the batch; float32 ``[num_tokens, dim]``."""
         tokens = BatchTokens.of(output)
-        outputs = []
-        for cache, params in zip(self.cache.layers, self.params, strict=True):
-            copied = dict(zip(self.state_kinds, cache.states, strict=False))
-            ring = cache.states[len(copied) :]
-            outputs.append(
-                run_layer(
-                    params,
-                    self.mixer_config,
-                    tokens.token_ids,
-                    tokens.positions,
-                    metadata[self.group_ids[cache.group]],
-                    copied.get("conv"),
-                    copied.get("temporal"),
-                    ReplayRing(*ring) if ring else None,
-                    kernels=self.kernels,
-                    observer=self.observer,
-                )
-            )
-        return outputs
+        cache = self.cache.layers[layer]
+        copied = dict(zip(self.state_kinds, cache.states, strict=False))
+        ring = cache.states[len(copied) :]
+        return run_layer(
+            self.params[layer],
+            self.mixer_config,
+            tokens.token_ids,
+            tokens.positions,
+            metadata[self.group_ids[cache.group]],
+            copied.get("conv"),
+            copied.get("temporal"),
+            ReplayRing(*ring) if ring else None,
+            kernels=self.kernels,
+            observer=self.observer,
+        )
+
+    def layer_of(self, gid: int) -> int:
+        """The first layer of a Mamba group."""
+        group = self.group_ids.index(gid)
+        return next(cache.layer for cache in self.cache.layers if cache.group == group)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 
 from kernels import KernelSet
-from mambaviz.runner.base import ModelRunner
+from mambaviz.runner.base import ModelRunner, WorkerBooks
 from mambaviz.scenario import Scenario
 from mambaviz.scheduler import SchedulerOutput
 from mambaviz.trace import Decision
@@ -62,6 +62,12 @@ class V1Runner(ModelRunner):
         )
         self.prev_last_scheduled_buf = self.make_buffer(max_num_reqs, torch.int32)
         self.prev_last_scheduled: torch.Tensor | None = None
+
+    def _save_places(self) -> tuple[Mapping[str, int], tuple[tuple[int, ...], ...]]:
+        return dict(self.mamba_state_idx), ()
+
+    def _restore_places(self, books: WorkerBooks) -> None:
+        self.mamba_state_idx = dict(books.places)
 
     def pre_copy(self, output: SchedulerOutput) -> list[Decision]:
         if self.engine.mode == "none":

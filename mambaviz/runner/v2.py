@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from kernels import KernelSet
-from mambaviz.runner.base import BatchTokens, ModelRunner
+from mambaviz.runner.base import BatchTokens, ModelRunner, WorkerBooks
 from mambaviz.scenario import Scenario
 from mambaviz.scheduler import SchedulerOutput
 from mambaviz.trace import Decision
@@ -86,6 +86,21 @@ class V2Runner(ModelRunner):
 
     def slot_of(self, req_id: str) -> int | None:
         return self.slots.get(req_id)
+
+    def _arrays(self) -> tuple[torch.Tensor, ...]:
+        """What lives in slots, all of it."""
+        return self.state_idx, self.num_computed, self.num_accepted, self.src_col, self.src_off
+
+    def _save_places(self) -> tuple[Mapping[str, int], tuple[tuple[int, ...], ...]]:
+        arrays = (tuple(array.tolist()) for array in self._arrays())
+        return dict(self.slots), (tuple(self.free_slots), *arrays)
+
+    def _restore_places(self, books: WorkerBooks) -> None:
+        self.slots = dict(books.places)
+        free, *arrays = books.slots
+        self.free_slots = list(free)
+        for array, values in zip(self._arrays(), arrays, strict=True):
+            array.copy_(torch.tensor(values, dtype=torch.int32))
 
     # The step.
 

@@ -32,6 +32,7 @@ MODEL_SIDE = (
     "mambaviz/engine.py",
     "mambaviz/trace.py",
     "mambaviz/launches",
+    "mambaviz/explore",
 )
 # What computes something about Mamba; figures may know the trace and the scenario only.
 COMPUTING = (
@@ -58,6 +59,7 @@ TESTED_ROOMS = (
     "cache",
     "launches",
     "sizes",
+    "explore",
     "viz",
     "pages",
     "browser",
