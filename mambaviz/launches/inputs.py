@@ -43,6 +43,11 @@ KERNEL_STORIES: dict[KernelName, str] = {
     "memcpy": "One program for each copy of a list that the CPU has made (3.5).",
 }
 
+FAST_STORY = (
+    "A fixed number of programs. Each decides for all requests, a lane each, and takes its share "
+    "of the pieces that move."
+)
+
 MOST_ROWS = 16
 MOST_COLUMNS = 16
 MOST_TOKENS = 4096

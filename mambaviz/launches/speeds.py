@@ -17,7 +17,8 @@ Speed = Annotated[float, Field(ge=0)]
 
 
 class _Data(BaseModel):
-    model_config = ConfigDict(frozen=True)  # the benchmark may write more than is drawn
+    # The benchmark may write more than is drawn.
+    model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)
 
 
 class SpeedCase(_Data):

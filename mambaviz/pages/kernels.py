@@ -13,6 +13,7 @@ import streamlit as st
 
 from mambaviz.launches.from_run import from_trace_step
 from mambaviz.launches.inputs import (
+    FAST_STORY,
     KERNEL_FUNCTIONS,
     KERNEL_LABELS,
     KERNEL_STORIES,
@@ -68,7 +69,8 @@ def page() -> None:
         head = st.container(key="side-scenario")
         with head:
             choice = st.container(key="launch-choice")
-            with st.popover("Sizes and options", width="stretch"):
+            sizes = st.popover("Sizes and options", width="stretch")
+            with sizes, st.container(key="launch-sizes"):
                 settings = launch_editor.settings()
             actions = st.container(key="launch-actions")
         foot = st.container(key="side-foot")
@@ -120,6 +122,7 @@ def _pictures(
             "detail",
             view.detail_html(record, damage, values),
             values=values,
+            fades="_pieces_" not in record.function,  # of the fast one too few values are known
             chosen=chosen,
             launch=launch,
             on_path=_take_path,
@@ -305,8 +308,10 @@ def _choice(shown: KernelsView, record: LaunchRecord) -> None:
         format_func=KERNEL_LABELS.__getitem__,
         on_change=_take_kernel,
     )
-    name = KERNEL_FUNCTIONS[kernel].replace("_", "_<wbr>")
-    st.html(f'<p class="mv-story"><code>{name}</code><br>{escape(KERNEL_STORIES[kernel])}</p>')
+    fast = record.function != KERNEL_FUNCTIONS[record.inputs.kernel]
+    story = FAST_STORY if fast else KERNEL_STORIES[record.inputs.kernel]
+    name = record.function.replace("_", "_<wbr>")
+    st.html(f'<p class="mv-story"><code>{name}</code><br>{escape(story)}</p>')
     presets = {slug: one.name for slug, one in LAUNCHES.items() if one.kernel == kernel}
     own = slug_of(shown.inputs) is None
     st.session_state["launch-preset"] = OWN if own else slug_of(shown.inputs)

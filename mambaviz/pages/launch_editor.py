@@ -144,16 +144,14 @@ def settings() -> dict[str, Any]:
     with right:
         dtypes = ["float32", "float16", "bfloat16"]
         found["dtype"] = st.selectbox("dtype", dtypes, dtypes.index(seed.dtype), key=_key("dtype"))
-    for pair in (
-        ("block_size", "num_spec"),
-        ("conv_kernel", "layers"),
-        ("channels", "d_state"),
-        ("num_blocks", "columns"),
+    for names in (
+        ("block_size", "num_spec", "conv_kernel"),
+        ("layers", "channels", "d_state"),
+        ("num_blocks", "columns", "padding"),
     ):
-        for column, name in zip(st.columns(2, gap="xsmall"), pair, strict=True):
+        for column, name in zip(st.columns(3, gap="xsmall"), names, strict=True):
             with column:
                 found[name] = _number(name)
-    found["padding"] = _number("padding")
     if seed.kernel in ("postprocess", "precopy"):
         found["bounded"] = _switch("bounded", "pool size given")
         found["mapped"] = _switch("mapped", "requests in slots")

@@ -208,7 +208,7 @@ def test_fits_the_screen(
 
 def test_every_preset_is_in_the_list(tab: Kernels) -> None:
     tab.open()
-    tab.sidebar.get_by_label("Inputs", exact=False).first.click()
+    tab.page.locator(".st-key-launch-preset input").click()
     for preset in LAUNCHES.values():
         if preset.kernel == "postprocess":
             expect(tab.page.get_by_role("option", name=preset.name, exact=True)).to_be_visible()

@@ -177,6 +177,8 @@ def test_the_fast_kernel_gets_its_values_by_name() -> None:
     source = listing(record.function)
     by_line = {source.lines[int(index)].text.strip(): shown for index, shown in told.items()}
     assert by_line["bias = aligned - running"] == ["2", "key"]
+    assert by_line["running = computed + scheduled - drafts"] == ["10", ""]
+    assert "running = new - accepted + 1" not in by_line, "the way that was not taken"
     assert "values by name" in view.detail_html(record, None, code.values(record))
 
 

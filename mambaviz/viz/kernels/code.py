@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
-from mambaviz.launches.record import LaunchRecord, LineValue, ProgramRecord
+from mambaviz.launches.record import LaunchRecord, ProgramRecord
 from mambaviz.launches.source import Listing, SourceLine, listing
 
 Shown = list[Any]  # [value, mark] of a line, as the browser gets it
@@ -54,20 +54,25 @@ def _by_line(source: Listing, program: ProgramRecord) -> Iterator[tuple[str, Sho
 
 
 def _by_name(source: Listing, program: ProgramRecord) -> Iterator[tuple[str, Shown]]:
-    """The fast kernel is put together otherwise: what it calls by the same name has that value."""
-    known: dict[str, LineValue] = {}
+    """The fast kernel is put together otherwise: a line that stands in both has its value, and so
+    has what is called by the same name and made in one place only."""
+    found: dict[int, Shown] = {}
     for value in program.lines:
         name = _ASSIGNED.match(value.code)
-        if name and name[1] in SAME_NAMES:
-            known.setdefault(name[1], value)
-    seen: set[tuple[str, str]] = set()
-    for index, line in enumerate(source.lines):
-        name = _ASSIGNED.match(line.text.strip())
-        if name is None or (line.function, name[1]) in seen or name[1] not in known:
+        if name is None or name[1] not in SAME_NAMES:
             continue
-        seen.add((line.function, name[1]))
-        found = known[name[1]]
-        yield str(index), [_result(found.value), "key" if found.mark == "key" else ""]
+        makers = [
+            (index, line)
+            for index, line in enumerate(source.lines)
+            if (made := _ASSIGNED.match(line.text.strip())) and made[1] == name[1]
+        ]
+        same = [(i, line) for i, line in makers if line.text.strip().startswith(value.code)]
+        for index, line in same or makers:
+            alone = [one for _, one in makers if one.function == line.function] == [line]
+            if same or alone:
+                mark = "key" if value.mark == "key" else ""
+                found.setdefault(index, [_result(value.value), mark])
+    yield from ((str(index), found[index]) for index in sorted(found))
 
 
 def _result(value: str) -> str:

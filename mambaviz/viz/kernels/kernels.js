@@ -14,6 +14,7 @@ class Part {
     this.root = root;
     this.tell = tell;
     this.values = data.values ?? {};
+    this.fades = data.fades ?? false;
     this.lines = [...root.querySelectorAll("[data-line]")];
     this.source = root.querySelector(".source");
     root.querySelector(".whole input")?.addEventListener("change", (event) => {
@@ -46,7 +47,7 @@ class Part {
     for (const line of this.lines) {
       const end = ends.get(line.dataset.function) ?? Infinity;
       const reached = entered.has(line.dataset.function) && Number(line.dataset.line) <= end;
-      line.classList.toggle("faded", !reached);
+      line.classList.toggle("faded", this.fades && !reached);
     }
     this.look();
   }
