@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import zlib
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -26,6 +27,7 @@ RUNS_A_TASK = 2_000  # about: what is lost with a killed worker, and how often p
 HITS_KEPT = 500  # of a task, the smallest
 SAMPLE = 500  # runs without a hit that are replayed
 REPLAYS_A_TASK = 10
+WORKERS_KEPT = 4  # each remembers every situation of one engine configuration
 
 Goal = AskedQuery | None  # None: a broken invariant
 
@@ -144,19 +146,18 @@ def _shapes(text: str) -> tuple[Scope, list[Shape]]:
     return scope, scope.shapes()
 
 
-@lru_cache(maxsize=4)
-def _worker(settings: str) -> Worker:
-    return Worker(Scenario.model_validate_json(settings))
+_workers: OrderedDict[str, Worker] = OrderedDict()  # of this process, the latest used last
 
 
 def worker_for(scenario: Scenario) -> Worker:
     """The remembering worker of a scenario's engine, layer and faults."""
-    alike = scenario.model_copy(update={"requests": scenario.requests[:1], "events": []})
-    first = alike.requests[0].model_copy(
-        update={"id": "any", "prompt": [1], "prompt_len": None, "arrive": 0, "max_tokens": 1}
-    )
-    alike = alike.model_copy(update={"requests": [first], "name": "", "story": ""})
-    return _worker(alike.model_dump_json())
+    alike = scenario.model_dump_json(include={"engine", "layer", "faults"})
+    if alike not in _workers:
+        _workers[alike] = Worker(scenario)
+        if len(_workers) > WORKERS_KEPT:
+            _workers.popitem(last=False)
+    _workers.move_to_end(alike)
+    return _workers[alike]
 
 
 class _Search:

@@ -87,6 +87,13 @@ def test_the_first_found_is_the_shortest() -> None:
     assert report.replayed_hits == report.hits
 
 
+def test_a_fault_that_takes_two_requests() -> None:
+    report = explore(with_fault(TWO, "wrong-block-table-row"), None, SerialPool(), most_replays=3)
+    assert report.shortest is not None
+    assert report.shortest.size.requests == 2
+    assert report.disagreements == []
+
+
 def test_the_shortest_is_an_ordinary_scenario() -> None:
     report = explore(with_fault(ONE, "pre-copy-skipped"), None, SerialPool())
     assert report.scenario is not None
