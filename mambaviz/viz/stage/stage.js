@@ -188,13 +188,13 @@ class Stage {
     holder.querySelector(".more")?.remove();
     const items = [...holder.children];
     for (const item of items) item.classList.remove("over");
-    holder.classList.remove("open"); // measured on one line
+    holder.classList.add("line"); // for measuring
     const room = holder.clientWidth;
     const right = (item) => item.offsetLeft - holder.offsetLeft + item.offsetWidth;
     if (!room || !items.length || right(items.at(-1)) <= room) return;
     const over = items.filter((item) => right(item) > room - 86);
     if (!open) for (const item of over) item.classList.add("over");
-    holder.classList.toggle("open", Boolean(open));
+    holder.classList.toggle("line", !open);
     const count = over.filter((item) => item.matches("span")).length;
     const more = button(open ? "less" : `${count} more`, Boolean(open), () => {
       this.legendOpen = !open;
