@@ -17,48 +17,42 @@ Speed = Annotated[float, Field(ge=0)]
 
 
 class _Data(BaseModel):
-    # The benchmark may write more than is drawn.
-    model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)
+    model_config = ConfigDict(frozen=True)  # the benchmark may write more than is drawn
+
+
+class Timing(_Data):
+    """One kernel in one case: µs of a launch, TB/s of bytes read and written, their ``share`` of
+    the card's own copy, and µs of the same launch with nothing to copy."""
+
+    us: Speed
+    tbs: Speed
+    share: Speed
+    idle_us: Speed | None = None
 
 
 class SpeedCase(_Data):
-    """One case: TB/s of bytes read and written, and µs of one launch.
-
-    ``target`` is the wanted share of the card's own copy (``97%``) or a time (``6 µs``),
-    ``idle_us`` the same launch with nothing to copy. None: not measured.
-    """
+    """One case. ``target`` is the wanted share of the card's own copy (``97%``) or a time
+    (``6 µs``); ``precopy`` and ``postprocess`` are the fast kernels, ``readable`` is the readable
+    pre-copy. None: not measured."""
 
     name: str
     target: str
-    card_tbs: Speed | None = None
-    readable_tbs: Speed | None = None
-    fast_tbs: Speed | None = None
-    card_us: Speed | None = None
-    fast_us: Speed | None = None
-    idle_us: Speed | None = None
+    card_us: Speed
+    card_tbs: Speed
+    precopy: Timing | None = None
+    postprocess: Timing | None = None
+    readable: Timing | None = None
     met: bool | None = None
-
-    def share(self, speed: float | None) -> float | None:
-        """A speed as a share of the card's own copy."""
-        if speed is None or not self.card_tbs:
-            return None
-        return speed / self.card_tbs
 
 
 class Speeds(_Data):
-    """All cases of one card."""
+    """All cases of one card. ``conditions``: card, driver and versions in one line;
+    ``idle_limit_us``: what a launch with nothing to copy should take at most."""
 
     device: str
-    versions: str | dict[str, str]
+    conditions: str
+    idle_limit_us: Speed | None = None
     cases: list[SpeedCase]
-
-    @property
-    def where(self) -> str:
-        """Card and versions in one line."""
-        if isinstance(self.versions, str):
-            return f"{self.device}; {self.versions}"
-        listed = ", ".join(f"{name} {version}" for name, version in self.versions.items())
-        return f"{self.device}; {listed}"
 
 
 def committed(path: Path = RESULTS) -> Speeds | str:

@@ -13,7 +13,7 @@ from mambaviz.launches.record import LaunchRecord, recorded
 from mambaviz.launches.run import launch
 from mambaviz.launches.simulate import damage
 from mambaviz.launches.source import listing
-from mambaviz.launches.speeds import SpeedCase, Speeds
+from mambaviz.launches.speeds import SpeedCase, Speeds, Timing
 from mambaviz.viz.kernels import code, speeds, strips, view, words
 from mambaviz.viz.scene import Mark, Scene, Text
 
@@ -207,12 +207,13 @@ def test_hostile_names_stay_text() -> None:
 
 
 def test_bars_are_shares_of_the_cards_copy() -> None:
-    case = SpeedCase(name="<one>", target="97%", card_tbs=4, fast_tbs=3.9, met=False, idle_us=1.9)
-    html = speeds.speeds_html(Speeds(device="H200", versions="torch 2.11", cases=[case]))
-    assert "width:97.5%" in html
-    assert "98% · 3.90 TB/s" in html
-    assert "left:97.0%" in html
-    assert "not measured" in html
-    assert "&lt;one&gt;" in html
+    fast = Timing(us=51.3, tbs=3.9, share=0.975, idle_us=1.9)
+    case = SpeedCase(name="<one>", target="97%", card_us=50, card_tbs=4, precopy=fast, met=False)
+    found = Speeds(device="H200", conditions="torch 2.11", idle_limit_us=3.5, cases=[case])
+    html = speeds.speeds_html(found)
+    for expected in ("width:97.5%", "98% · 3.90 TB/s", "left:97.0%", "&lt;one&gt;", "1.9 µs"):
+        assert expected in html
+    assert html.count("not measured") == 2
     assert 'class="missed"' in html
+    assert "0 of 1 targets are met; with nothing to copy at most 3.5 µs are wanted" in html
     assert "No measurement" in speeds.speeds_html("No measurement is committed here.")

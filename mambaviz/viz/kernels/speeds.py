@@ -4,54 +4,64 @@ from __future__ import annotations
 
 from html import escape
 
-from mambaviz.launches.speeds import SpeedCase, Speeds
+from mambaviz.launches.speeds import SpeedCase, Speeds, Timing
 
 FULL = 100.0  # per cent at which a bar ends
 
 
 def speeds_html(found: Speeds | str) -> str:
     """The chart, or the sentence on why there is none."""
+    title = "<h3>How fast on a GPU"
     if isinstance(found, str):
-        head = "<h3>How fast on a GPU</h3>"
-        return f'<section class="panel speeds">{head}<p>{escape(found)}</p></section>'
+        return f'<section class="panel speeds">{title}</h3><p>{escape(found)}</p></section>'
     rows = "".join(_case(case) for case in found.cases)
     head = (
-        "<thead><tr><th>case</th><th>share of the card's own copy</th><th>target</th>"
-        "<th>fast</th><th>nothing to copy</th><th>met</th></tr></thead>"
-    )
-    legend = (
-        '<p class="legend"><span><i class="bar fast"></i>fast kernel</span>'
-        '<span><i class="bar readable"></i>readable kernel</span>'
-        '<span><i class="tick"></i>target</span></p>'
+        "<thead><tr><th>case</th><th>share of the card's own copy</th><th>target</th><th>met</th>"
+        "<th>fast, a launch</th><th>nothing to copy, fast</th><th>readable</th></tr></thead>"
     )
     return (
-        f'<section class="panel speeds"><h3>How fast on a GPU <small>{escape(found.where)}</small>'
-        f'</h3>{legend}<div class="wide"><table class="bars">{head}<tbody>{rows}</tbody></table>'
+        f'<section class="panel speeds">{title} <small>{escape(found.conditions)}</small></h3>'
+        f'{_legend(found)}<div class="wide"><table class="bars">{head}<tbody>{rows}</tbody></table>'
         "</div></section>"
     )
 
 
+def _legend(found: Speeds) -> str:
+    met = sum(case.met is True for case in found.cases)
+    limit = found.idle_limit_us
+    idle = f"; with nothing to copy at most {_time(limit)} are wanted" if limit is not None else ""
+    return (
+        '<p class="legend"><span><i class="bar fast"></i>fast: pre-copy, below it post-copy</span>'
+        '<span><i class="bar readable"></i>readable pre-copy</span>'
+        '<span><i class="tick"></i>target</span>'
+        f"<span>{met} of {len(found.cases)} targets are met{idle}</span></p>"
+    )
+
+
 def _case(case: SpeedCase) -> str:
-    bars = _bar("fast", case.share(case.fast_tbs), case.fast_tbs)
-    bars += _bar("readable", case.share(case.readable_tbs), case.readable_tbs)
+    bars = _bar("fast", case.precopy) + _bar("fast", case.postprocess)
+    bars += _bar("readable", case.readable)
     wanted = _per_cent(case.target)
     tick = "" if wanted is None else f'<i class="tick" style="left:{min(wanted, FULL):.1f}%"></i>'
     met = {True: "✓", False: "✗", None: "–"}[case.met]
     cls = ' class="missed"' if case.met is False else ""
+    fast, readable = case.precopy, case.readable
     return (
         f'<tr{cls}><th scope="row">{escape(case.name)}</th><td class="plot">{bars}{tick}</td>'
-        f"<td>{escape(case.target)}</td><td>{_time(case.fast_us)}</td>"
-        f"<td>{_time(case.idle_us)}</td><td>{met}</td></tr>"
+        f"<td>{escape(case.target)}</td><td>{met}</td>"
+        f"<td>{_time(fast.us if fast else None)}</td>"
+        f"<td>{_time(fast.idle_us if fast else None)}</td>"
+        f"<td>{_time(readable.idle_us if readable else None)}</td></tr>"
     )
 
 
-def _bar(name: str, share: float | None, speed: float | None) -> str:
-    if share is None:
-        return f'<div class="bar-line {name}"><span class="none">not measured</span></div>'
-    width = min(share * 100, FULL)
+def _bar(name: str, timing: Timing | None) -> str:
+    if timing is None:
+        return '<div class="bar-line"><span>not measured</span></div>'
+    width = min(timing.share * 100, FULL)
     return (
-        f'<div class="bar-line {name}"><i class="bar {name}" style="width:{width:.1f}%"></i>'
-        f"<span>{share:.0%} · {speed:.2f} TB/s</span></div>"
+        f'<div class="bar-line"><i class="bar {name}" style="width:{width:.1f}%"></i>'
+        f"<span>{timing.share:.0%} · {timing.tbs:.2f} TB/s</span></div>"
     )
 
 
