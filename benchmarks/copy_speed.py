@@ -415,6 +415,9 @@ def data(results: list[Result], nothing: Timing) -> dict[str, object]:
         "cases": [
             {
                 "name": r.case.name,
+                "crossing": r.case.crossing,
+                "layers": r.case.layers,
+                "layout": r.case.layout,
                 "target": r.case.target_text,
                 "bytes": r.case.bytes_moved,
                 "card_us": r.card.median * 1e6,

@@ -4,6 +4,6 @@ wrong when it is built differently.
     inputs ── run ── record ── pictures (mambaviz.viz.kernels)
        └───── simulate ── damage ──┘
 
-``inputs``, ``record``, ``mistakes``, ``source`` and ``speeds`` cost no torch; ``run`` and
+``inputs``, ``record``, ``mistakes`` and ``source`` cost no torch; ``run`` and
 ``simulate`` do, and so are imported only when a launch is wanted.
 """

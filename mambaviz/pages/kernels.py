@@ -26,7 +26,6 @@ from mambaviz.launches.inputs import (
 )
 from mambaviz.launches.mistakes import MISTAKES
 from mambaviz.launches.record import Damage, LaunchRecord, recorded
-from mambaviz.launches.speeds import committed
 from mambaviz.pages import launch_editor, shell, state, watch
 from mambaviz.pages.assets import KERNELS_STYLE
 from mambaviz.pages.kernels_component import part, told
@@ -36,6 +35,7 @@ from mambaviz.pages.runs import Run, first_line, is_advice, log
 from mambaviz.pages.runs import recorded as recorded_run
 from mambaviz.pages.sidebar import BACKEND_HELP, BACKEND_LABELS
 from mambaviz.pages.state import BACKEND_CHOICES, BackendChoice, PageState
+from mambaviz.speeds import committed
 from mambaviz.viz.kernels import code, view
 from mambaviz.viz.kernels.speeds import speeds_html
 

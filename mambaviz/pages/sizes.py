@@ -63,7 +63,7 @@ def rates_here() -> tuple[tuple[CopyRate, ...], str]:
     try:
         return measured(), ""
     except ValueError as error:
-        return (), f"The measured copy rates cannot be read: {error}"
+        return (), str(error)
 
 
 def _messages(problem: str) -> None:

@@ -29,7 +29,7 @@ def told(name: str, settings: Sequence[str], form: Form) -> str:
     try:
         rates = measured()
     except ValueError as error:
-        raise SizesError(f"the measured copy rates cannot be read: {error}") from None
+        raise SizesError(str(error)) from None
     report = size(model, chosen, rates)
     if form == "json":
         return export.to_json(report)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mambaviz.launches.speeds import RESULTS, Speeds, committed
+from mambaviz.speeds import RESULTS, Speeds, committed
 
 CASE = {
     "name": "1 request, SD",
+    "crossing": 1,
+    "layers": 24,
+    "layout": "SD",
+    "bytes": 103_000_000,
     "target": "97%",
     "card_us": 50.0,
     "card_tbs": 4.0,

@@ -13,7 +13,7 @@ from mambaviz.launches.record import LaunchRecord, recorded
 from mambaviz.launches.run import launch
 from mambaviz.launches.simulate import damage
 from mambaviz.launches.source import listing
-from mambaviz.launches.speeds import SpeedCase, Speeds, Timing
+from mambaviz.speeds import SpeedCase, Speeds, Timing
 from mambaviz.viz.kernels import code, speeds, strips, view, words
 from mambaviz.viz.scene import Mark, Scene, Text
 
@@ -208,7 +208,18 @@ def test_hostile_names_stay_text() -> None:
 
 def test_bars_are_shares_of_the_cards_copy() -> None:
     fast = Timing(us=51.3, tbs=3.9, share=0.975, idle_us=1.9)
-    case = SpeedCase(name="<one>", target="97%", card_us=50, card_tbs=4, precopy=fast, met=False)
+    case = SpeedCase(
+        name="<one>",
+        crossing=1,
+        layers=1,
+        layout="SD",
+        bytes=1,
+        target="97%",
+        card_us=50,
+        card_tbs=4,
+        precopy=fast,
+        met=False,
+    )
     found = Speeds(device="H200", conditions="torch 2.11", idle_limit_us=3.5, cases=[case])
     html = speeds.speeds_html(found)
     for expected in ("width:97.5%", "98% · 3.90 TB/s", "left:97.0%", "&lt;one&gt;", "1.9 µs"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from mambaviz.launches.speeds import SpeedCase, Speeds, Timing
+from mambaviz.speeds import SpeedCase, Speeds, Timing
 
 FULL = 100.0  # per cent at which a bar ends
 

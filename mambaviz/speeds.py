@@ -1,4 +1,4 @@
-"""How fast the kernels were on a GPU: the committed measurements, read for the page.
+"""How fast the kernels were on a GPU: the committed measurements, read for the pages.
 
 ``benchmarks/results/kernels-h200.json`` is written by the benchmark. Where it is missing or no
 longer readable the page says so in a sentence; nothing is made up for it. Costs no torch.
@@ -7,11 +7,11 @@ longer readable the page says so in a sentence; nothing is made up for it. Costs
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "kernels-h200.json"
+RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "kernels-h200.json"
 
 Speed = Annotated[float, Field(ge=0)]
 
@@ -31,11 +31,17 @@ class Timing(_Data):
 
 
 class SpeedCase(_Data):
-    """One case. ``target`` is the wanted share of the card's own copy (``97%``) or a time
+    """One case: ``bytes`` of the states of ``crossing`` requests, moved in ``layers`` layers.
+
+    ``target`` is the wanted share of the card's own copy (``97%``) or a time
     (``6 µs``); ``precopy`` and ``postprocess`` are the fast kernels, ``readable`` is the readable
     pre-copy. None: not measured."""
 
     name: str
+    crossing: int
+    layers: int
+    layout: Literal["SD", "DS"]
+    bytes: int
     target: str
     card_us: Speed
     card_tbs: Speed
