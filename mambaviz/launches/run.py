@@ -498,6 +498,9 @@ def _copy_words(
             f"{'row' if rows == 1 else 'rows'}, {found.num_bytes} bytes."
         )
         return "shifted", f"{found.src_block} shift {found.bias}", why
+    if found.src_block == found.dst_block:
+        why = f"{name}'s {state.kind} state stands in block {found.src_block} already: it is copied"
+        return "copied", f"{found.src_block} onto itself", f"{why} onto itself."
     what = f"{found.num_bytes} bytes of the {state.kind} state"
     why = f"{what} go from block {found.src_block} to block {found.dst_block}."
     return "copied", f"{found.src_block} → {found.dst_block}", why

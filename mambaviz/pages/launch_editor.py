@@ -10,9 +10,8 @@ import re
 import string
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import streamlit as st
 
 from mambaviz.launches.inputs import (
@@ -23,6 +22,9 @@ from mambaviz.launches.inputs import (
     build,
     fields_of,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROW_HEIGHT = 27
 
@@ -214,6 +216,8 @@ def _column(name: str, label: str, width: int, hint: str) -> Any:
 
 
 def _frame(rows: Sequence[LaunchRow]) -> pd.DataFrame:
+    import pandas as pd  # half a second that the first picture of the app need not wait for
+
     records = [{**row.model_dump(), "blocks": write_blocks(row.blocks)} for row in rows]
     types = {name: "object" if name in ("request", "blocks") else "Int64" for name in COLUMNS}
     return pd.DataFrame(records, columns=list(types)).astype(types)

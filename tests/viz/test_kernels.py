@@ -105,6 +105,15 @@ def test_a_copy_is_a_source_and_a_target() -> None:
     assert cells(scene, "cell-after-2") == ["h(8)"]
 
 
+def test_a_copy_onto_itself_is_called_one() -> None:
+    record = recorded("into-a-new-block")
+    program = record.program("0-1")
+    assert (program.label, program.src_block, program.dst_block) == ("3 onto itself", 3, 3)
+    assert "each is written over itself" in view.programs_html(record, None)
+    scene = strips.bytes_scene(record, program)
+    assert not [mark for mark in scene.marks if "new" in mark.body.cls]
+
+
 def test_a_ds_block_has_a_line_for_each_channel() -> None:
     record = recorded("shift-in-place-ds")
     scene = strips.bytes_scene(record, record.program("0-0"))

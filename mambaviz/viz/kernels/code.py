@@ -18,10 +18,10 @@ SAME_NAMES = frozenset(
         *("slot", "accepted", "computed", "scheduled", "drafts", "running", "new", "aligned"),
         *("bias", "src_col", "dst_col", "from_col", "to_col", "conv_width", "is_conv"),
         *("read_col", "src_block", "dst_block", "base", "block_stride", "src_addr", "dst_addr"),
-        *("in_place", "elem_size", "inner_bytes"),
+        *("elem_size", "inner_bytes"),
     )
 )
-_ASSIGNED = re.compile(r"(\w+) \+?= ")
+_ASSIGNED = re.compile(r"(\w+) \+?= (.*)")  # a name, and what it is made of
 
 
 def values(record: LaunchRecord) -> dict[str, dict[str, Shown]]:
@@ -54,25 +54,29 @@ def _by_line(source: Listing, program: ProgramRecord) -> Iterator[tuple[str, Sho
 
 
 def _by_name(source: Listing, program: ProgramRecord) -> Iterator[tuple[str, Shown]]:
-    """The fast kernel is put together otherwise: a line that stands in both has its value, and so
-    has what is called by the same name and made in one place only."""
+    """The fast kernel is put together otherwise: a calculation that stands in both has its value,
+    and so has what is called by the same name and made in one place of a function only."""
+    made = [(index, line, _ASSIGNED.match(line.text.strip())) for index, line in _code(source)]
     found: dict[int, Shown] = {}
     for value in program.lines:
         name = _ASSIGNED.match(value.code)
         if name is None or name[1] not in SAME_NAMES:
             continue
-        makers = [
-            (index, line)
-            for index, line in enumerate(source.lines)
-            if (made := _ASSIGNED.match(line.text.strip())) and made[1] == name[1]
+        makers = [(i, line) for i, line, one in made if one and one[1] == name[1]]
+        same = [i for i, line, one in made if one and one[2] == name[2]]
+        alone = [
+            i
+            for i, line in makers
+            if sum(other.function == line.function for _, other in makers) == 1
         ]
-        same = [(i, line) for i, line in makers if line.text.strip().startswith(value.code)]
-        for index, line in same or makers:
-            alone = [one for _, one in makers if one.function == line.function] == [line]
-            if same or alone:
-                mark = "key" if value.mark == "key" else ""
-                found.setdefault(index, [_result(value.value), mark])
+        for index in same or alone:
+            mark = "key" if value.mark == "key" else ""
+            found.setdefault(index, [_result(value.value), mark])
     yield from ((str(index), found[index]) for index in sorted(found))
+
+
+def _code(source: Listing) -> Iterator[tuple[int, SourceLine]]:
+    return ((index, line) for index, line in enumerate(source.lines) if line.kind == "code")
 
 
 def _result(value: str) -> str:

@@ -7,6 +7,7 @@ from html import escape
 from mambaviz.speeds import SpeedCase, Speeds, Timing
 
 FULL = 100.0  # per cent at which a bar ends
+SHORT = 18.0  # per cent below which its text stands beside it
 
 
 def speeds_html(found: Speeds | str) -> str:
@@ -59,9 +60,10 @@ def _bar(name: str, timing: Timing | None) -> str:
     if timing is None:
         return '<div class="bar-line"><span>not measured</span></div>'
     width = min(timing.share * 100, FULL)
+    beside = f' style="left:calc({width:.1f}% + 6px)"' if width < SHORT else ""
     return (
         f'<div class="bar-line"><i class="bar {name}" style="width:{width:.1f}%"></i>'
-        f"<span>{timing.share:.0%} · {timing.tbs:.2f} TB/s</span></div>"
+        f"<span{beside}>{timing.share:.0%} · {timing.tbs:.2f} TB/s</span></div>"
     )
 
 

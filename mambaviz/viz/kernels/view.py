@@ -180,6 +180,8 @@ def _no_order(record: LaunchRecord, program: ProgramRecord) -> str:
             "Threads may share a lane. All of them load before any stores, or one could read the "
             "new column as the old one."
         )
+    if program.outcome == "copied" and program.src_block == program.dst_block:
+        return "Source and target are the same bytes: each is written over itself, in any order."
     if program.outcome == "copied":
         return (
             "Source and target are different blocks: whatever order the bytes go in, none is "
