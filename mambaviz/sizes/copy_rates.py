@@ -11,6 +11,8 @@ from pathlib import Path
 
 from mambaviz.speeds import RESULTS, committed
 
+LARGER_AT_MOST = 8  # times as many bytes as the copy whose time is asked for
+
 
 @dataclass(frozen=True)
 class CopyRate:
@@ -48,10 +50,15 @@ def measured(path: Path = RESULTS) -> tuple[CopyRate, ...]:
 
 
 def nearest(rates: Sequence[CopyRate], copied: float, layout: str) -> CopyRate | None:
-    """The measured launch of that layout whose bytes are nearest, as a ratio."""
-    same = [rate for rate in rates if rate.layout == layout]
+    """The measured launch whose bytes are nearest, as a ratio; of that layout if there is one.
+
+    None if all of them copy far more: a small copy is ruled by its launch, not by a rate. A rate
+    holds for larger copies, since the card is busy then.
+    """
+    usable = [rate for rate in rates if copied * LARGER_AT_MOST >= rate.bytes]
+    same = [rate for rate in usable if rate.layout == layout]
     return min(
-        same,
+        same or usable,
         key=lambda rate: max(rate.bytes / copied, copied / rate.bytes),
         default=None,
     )

@@ -203,7 +203,8 @@ def _mamba_block_fact(report: Report) -> Fact:
             f"{SPEC} 2",
         )
     if report.alignment is None:
-        rule, formula = "No attention block to follow: the configured one.", f"{block}"
+        rule = "There is no attention block to follow."
+        formula = f"configured block = {block:,}"
     elif mode == "align":
         rule, formula = "align mode sets it to the attention block.", f"attention block = {block:,}"
     else:
@@ -457,36 +458,36 @@ def _migrate_rule(report: Report) -> str:
     )
 
 
+NO_TIME_RULE = (
+    "A rate of large copies says nothing about a small one, which its launch rules. make bench on "
+    "a GPU writes the measurements."
+)
+
+
 def _time_facts(report: Report, rate: float | None) -> Iterator[Fact]:
-    copies = report.copies
-    found = report.time_of(copies.migrate)
-    if found is None:
+    """The time of both copies, which are nearly of a size, at the rate of one measured launch."""
+    copies, measured = report.copies, report.rate_of(report.copies.migrate)
+    if measured is None:
         yield Fact(
             "crossing_us",
             "Time of a crossing",
             None,
             "",
-            "no measured copy rate of this layout",
-            "Times are measured, never guessed: make bench on a GPU writes them.",
+            "no measured launch copies nearly as little" if report.rates else "nothing measured",
+            NO_TIME_RULE,
             "benchmarks/results",
         )
         return
-    time, nearest_case = found
-    formula = f"{binary(copies.migrate)} at {_rate(nearest_case)}"
-    if copies.checkpoint:
-        again = report.time_of(copies.checkpoint)
-        assert again is not None
-        time += again[0]
-        formula += f" + {binary(copies.checkpoint)} at {_rate(again[1])}"
+    time = copies.total / measured.bytes_per_microsecond
     yield Fact(
         "crossing_us",
         "Time of a crossing",
         time,
         "µs",
-        formula,
-        f"At the rate of the measured launch that copies most nearly as much: {nearest_case.name}. "
+        f"{binary(copies.total)} at {_rate(measured)}",
+        f"At the rate of the measured launch that copies most nearly as much: {measured.name}. "
         "Bytes that arrived; a table of bytes read and written says twice as many.",
-        nearest_case.source,
+        measured.source,
     )
     if rate is not None:
         yield Fact(
@@ -496,7 +497,7 @@ def _time_facts(report: Report, rate: float | None) -> Iterator[Fact]:
             "µs a step",
             f"{decimal(time)} µs × {decimal(rate)} / {STEPS:,}",
             "What crossings add to a step of one request on average.",
-            nearest_case.source,
+            measured.source,
         )
 
 

@@ -460,7 +460,13 @@ def _model_dtype(data: Mapping[str, Any], inner: Mapping[str, Any], assumed: lis
     for source in (inner, data):
         for name in ("torch_dtype", "dtype"):
             if source.get(name) is not None:
-                return _dtype(name, source[name])
+                dtype = _dtype(name, source[name])
+                if dtype == "float32":
+                    assumed.append(
+                        "The config says float32, so a number has 4 bytes. An engine may run such "
+                        "a model in 16 bits: set the dtypes then."
+                    )
+                return dtype
     assumed.append("The config names no dtype: bfloat16 is assumed.")
     return "bfloat16"
 

@@ -31,6 +31,7 @@ from mambaviz.sizes.settings import Mode, Settings
 STEPS = 1000  # decode steps that the rate of crossings is told for
 CURVE_POINTS = 65
 MOST_CURVE_STEPS = 400
+WIDEST_SMALL = 1024  # tokens to which the curve of crossings goes at least
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,9 @@ class Report:
         """Only align mode copies: the other two write where the state is wanted."""
         return self.settings.mode == "align"
 
-    def time_of(self, copied: float) -> tuple[float, CopyRate] | None:
-        """Microseconds for so many bytes, and the measured launch that says so."""
-        rate = nearest(self.rates, copied, self.settings.layout)
-        return (copied / rate.bytes_per_microsecond, rate) if rate else None
+    def rate_of(self, copied: float) -> CopyRate | None:
+        """The measured launch that says how long a copy of so many bytes takes; None without."""
+        return nearest(self.rates, copied, self.settings.layout)
 
     def layout_in(self, mode: Mode) -> Layout:
         """The layout under another mode: all mode can have another block."""
@@ -122,7 +122,7 @@ class Report:
         """Points (block size, crossings per thousand steps) for another number of drafts."""
         kept = kept_tokens(drafts, self.settings.acceptance)
         first = max(DEFAULT_BLOCK, 1 + drafts)
-        last = max(first * 2, self.block * 4)
+        last = max(WIDEST_SMALL, self.block * 4)
         ratio = (last / first) ** (1 / (CURVE_POINTS - 1))
         blocks = sorted({round(first * ratio**i) for i in range(CURVE_POINTS)} | {self.block})
         return [

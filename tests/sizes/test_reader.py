@@ -191,6 +191,12 @@ def test_the_first_mamba_checkpoints_name_width_depth_and_kind_only() -> None:
     assert model.mamba_layers == 24
 
 
+def test_a_model_in_float32_has_sizes_in_float32_and_says_so() -> None:
+    model = parsed(GRANITE, torch_dtype="float32")
+    assert size(model, Settings()).page.bytes == 2 * 2_147_840
+    assert model.assumed[0].startswith("The config says float32, so a number has 4 bytes.")
+
+
 def test_every_model_type_leads_to_a_known_architecture() -> None:
     assert set(BY_MODEL_TYPE.values()) <= DIALECTS.keys()
     model = parsed(without(GRANITE, "architectures"))

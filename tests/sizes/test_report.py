@@ -158,11 +158,21 @@ def test_no_measurement_and_a_broken_one(tmp_path: Path) -> None:
         measured(broken)
 
 
-def test_the_nearest_case_is_of_the_same_layout_and_nearest_as_a_ratio() -> None:
+def test_the_nearest_case_is_nearest_as_a_ratio_and_of_the_same_layout_if_there_is_one() -> None:
     assert nearest(RATES, 9_000_000, "SD") == RATES[0]
-    assert nearest(RATES, 11_000_000, "SD") == RATES[1]
-    assert nearest(RATES, 1, "DS") == RATES[2]
+    assert nearest(RATES, 11_000_000, "SD") == RATES[0]
+    assert nearest(RATES, 13_000_000, "SD") == RATES[1]
+    assert nearest(RATES, 13_000_000, "DS") == RATES[2]
+    assert nearest(RATES, 5_000_000, "DS") == RATES[0]
+    assert nearest(RATES, 10**12, "DS") == RATES[2]
     assert nearest((), 1, "SD") is None
+
+
+def test_a_small_copy_gets_no_time_from_a_large_one() -> None:
+    assert nearest(RATES, 100_000, "SD") is None
+    told = facts(report("lfm2-1-2b"))
+    assert told["crossing_us"].value is None
+    assert told["crossing_us"].formula == "no measured launch copies nearly as little"
 
 
 # ---- small ----------------------------------------------------------------------------------

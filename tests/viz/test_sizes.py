@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import pytest
 
 from mambaviz.sizes.models import DEFAULT_MODEL, MODELS
@@ -47,6 +50,25 @@ def test_crossings_fall_with_the_block_and_the_chosen_one_is_marked() -> None:
     assert list(heavy.y) == sorted(heavy.y, reverse=True)
     assert dict(zip(heavy.x, heavy.y, strict=True))[told.block] == pytest.approx(told.crossings)
     assert f"block {told.block:,}" in [note.text for note in figure.layout.annotations]
+
+
+@pytest.mark.parametrize("drafts", [0, 2, 7])
+def test_names_at_the_ends_of_lines_stand_apart(drafts: int) -> None:
+    figure = charts.crossings_over_block(report("nemotron-3-super-120b-a12b", num_spec=drafts))
+    names = [trace for trace in figure.data if trace.mode == "text"]
+    heights = sorted(math.log10(trace.y[0]) for trace in names)
+    rates = [math.log10(y) for line in figure.data if line.mode == "lines" for y in line.y]
+    room = (max(rates) - min(rates)) * charts.NAME_HEIGHT
+    assert len(names) >= 2
+    assert all(b - a >= room - 1e-9 for a, b in itertools.pairwise(heights))
+
+
+@pytest.mark.parametrize("block", [16, 784, 100_000])
+def test_block_sizes_have_a_few_powers_of_two_as_ticks(block: int) -> None:
+    figure = charts.crossings_over_block(report("mamba2-2-7b", block_size=block))
+    ticks = figure.layout.xaxis.tickvals
+    assert 4 <= len(ticks) <= 7
+    assert all(tick & (tick - 1) == 0 for tick in ticks)
 
 
 def test_crossings_are_drawn_for_drafts_wider_than_the_block() -> None:

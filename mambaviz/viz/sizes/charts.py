@@ -7,7 +7,8 @@ and by a name at their end; fills by a pattern and a name.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
@@ -19,6 +20,8 @@ from mambaviz.viz import theme
 from mambaviz.viz.theme import ThemeName
 
 HEIGHT = 232
+MOST_TICKS = 6
+NAME_HEIGHT = 0.1  # of a line at its end, as a part of the chart's height
 STROKES = ("dot", "solid", "dash")
 OTHER_DRAFTS = (0, 3, 7)
 
@@ -55,7 +58,7 @@ def bytes_per_layer(report: Report, style: ThemeName = "light") -> go.Figure:
             )
     figure.update_layout(barmode="stack", yaxis={"autorange": "reversed"})
     figure.update_xaxes(tickformat="~s", ticksuffix="B", rangemode="tozero")
-    return _dressed(figure, "Bytes of one page, layer by layer", style, legend=True)
+    return _dressed(figure, "One page of each kind of layer, in bytes", style, legend=True)
 
 
 def memory_over_length(report: Report, style: ThemeName = "light") -> go.Figure:
@@ -80,7 +83,7 @@ def memory_over_length(report: Report, style: ThemeName = "light") -> go.Figure:
             customdata=[binary(held) for _, held in points],
             hovertemplate=f"{mode}, %{{x:,}} tokens: %{{customdata}}<extra></extra>",
         )
-        ends.append((points[-1][0], points[-1][1] / GIB, mode, chosen))
+        ends.append(End(points[-1][0], points[-1][1] / GIB, mode, chosen))
     _name_ends(figure, ends, style)
     _mark(figure, report.settings.sequence, f"{report.settings.sequence:,}", style)
     figure.update_xaxes(title="tokens of the request", tickformat="~s", rangemode="tozero")
@@ -108,10 +111,17 @@ def crossings_over_block(report: Report, style: ThemeName = "light") -> go.Figur
             customdata=[decimal(rate) for _, rate in points],
             hovertemplate=f"S = {drafts}, block %{{x:,}}: %{{customdata}}<extra></extra>",
         )
-        ends.append((points[-1][0], points[-1][1], f"S = {drafts}", chosen))
+        ends.append(End(points[-1][0], points[-1][1], f"S = {drafts}", chosen))
     _name_ends(figure, ends, style, logarithmic=True)
     _mark(figure, report.block, f"block {report.block:,}", style, logarithmic=True)
-    figure.update_xaxes(title="block size in tokens", type="log", dtick=1, tickformat=",")
+    blocks = [block for block, _ in report.crossing_curve(report.drafts)]
+    ticks = _powers(blocks[0], blocks[-1])
+    figure.update_xaxes(
+        title="block size in tokens",
+        type="log",
+        tickvals=ticks,
+        ticktext=[f"{tick:,}" for tick in ticks],
+    )
     figure.update_yaxes(type="log", dtick=1, tickformat="~g")
     title = f"Crossings in {STEPS:,} decode steps, {report.settings.acceptance:.0%} accepted"
     return _dressed(figure, title, style)
@@ -123,27 +133,40 @@ def _drafts_drawn(drafts: int) -> list[int]:
     return sorted({drafts, *others})
 
 
+def _powers(first: int, last: int) -> list[int]:
+    """Powers of two in the range, few enough to be read: every one, every second, …"""
+    powers = [2**n for n in range(64) if first <= 2**n <= last]
+    return powers[:: 1 + (len(powers) - 1) // MOST_TICKS]
+
+
+@dataclass(frozen=True)
+class End:
+    """Where a line ends, and what it is called."""
+
+    x: float
+    y: float
+    name: str
+    chosen: bool
+
+
 def _name_ends(
-    figure: go.Figure,
-    ends: Sequence[tuple[float, float, str, bool]],
-    style: ThemeName,
-    logarithmic: bool = False,
+    figure: go.Figure, ends: Sequence[End], style: ThemeName, logarithmic: bool = False
 ) -> None:
-    """Each line's name where it ends; lines that end together share a place."""
+    """Each line's name where it ends; names of lines that end together stand above each other."""
     palette = theme.THEMES[style]
-    top = max(y for _, y, _, _ in ends)
-    places: dict[float, list[tuple[float, float, str, bool]]] = {}
-    for end in sorted(ends, key=lambda end: end[1]):
-        near = next((y for y in places if _close(y, end[1], top, logarithmic)), end[1])
-        places.setdefault(near, []).append(end)
-    for together in places.values():
-        bold = any(chosen for *_, chosen in together)
-        names = ", ".join(name for _, _, name, _ in together)
+    scale: Callable[[float], float] = math.log10 if logarithmic else float
+    back: Callable[[float], float] = _power_of_ten if logarithmic else float
+    values = [y for line in figure.data if line.mode == "lines" for y in line.y]
+    low, high = scale(min(values)) if logarithmic else 0.0, scale(max(values))
+    apart = NAME_HEIGHT * (high - low)
+    place = -math.inf
+    for end in sorted(ends, key=lambda end: end.y):
+        place = max(scale(end.y), place + apart)
         figure.add_scatter(
-            x=[together[-1][0]],
-            y=[together[-1][1]],
+            x=[end.x],
+            y=[back(place)],
             mode="text",
-            text=[f" <b>{names}</b>" if bold else f" {names}"],
+            text=[f" <b>{end.name}</b>" if end.chosen else f" {end.name}"],
             textposition="middle right",
             textfont={"color": palette.text, "size": theme.TYPE["small"][0]},
             cliponaxis=False,
@@ -151,10 +174,8 @@ def _name_ends(
         )
 
 
-def _close(one: float, two: float, top: float, logarithmic: bool) -> bool:
-    if logarithmic:
-        return max(one, two) < 1.25 * min(one, two)
-    return abs(one - two) < 0.09 * top
+def _power_of_ten(exponent: float) -> float:
+    return 10.0**exponent
 
 
 def _mark(
