@@ -105,7 +105,7 @@ def scope_for(fault: str) -> Scope:
     needs = FAULTS[fault].needs
     without_drafts = NO_DRAFTS in needs or RING in needs
     fields: dict[str, Any] = {
-        "name": f"for {fault}",
+        "name": "faults",
         "modes": ["all"] if ALL in needs else ["align"],
         "runners": ["v2"] if V2 in needs else ["v1"],
         "layouts": ["DS"] if DS in needs else ["SD"],
