@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from mambaviz.pages import compare, kernels, metadata, sizes, state, watch
+from mambaviz.pages import compare, kernels, metadata, reports, sizes, state, watch
 from mambaviz.pages.assets import LOGO
 
 st.set_page_config(
@@ -13,6 +13,7 @@ pages = [
     st.Page(metadata.page, title="Metadata", url_path="metadata"),
     st.Page(kernels.page, title="Kernels", url_path="kernels"),
     st.Page(compare.page, title="Compare", url_path="compare"),
+    st.Page(reports.page, title="Reports", url_path="reports"),
     st.Page(sizes.page, title="Sizes", url_path="sizes"),
 ]
 page = st.navigation(pages, position="top")

@@ -16,11 +16,18 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mambaviz import batch as batches
 from mambaviz.batch import BATCHES, DEFAULT_BATCH, Batch, BatchError
-from mambaviz.pages import compare_state, kernels_state, lesson_state, sizes_state
+from mambaviz.pages import (
+    compare_state,
+    kernels_state,
+    lesson_state,
+    reports_state,
+    sizes_state,
+)
 from mambaviz.pages.compare_state import CompareView
 from mambaviz.pages.kernels_state import KernelsView
 from mambaviz.pages.lesson_state import Lesson
 from mambaviz.pages.packing import pack, unpacked
+from mambaviz.pages.reports_state import ReportsView
 from mambaviz.pages.sizes_state import SizesView
 from mambaviz.scenario import DEFAULT_PRESET, PRESETS, Scenario, ScenarioError, parse
 from mambaviz.trace import PHASES, PhaseName
@@ -66,7 +73,8 @@ class PageState(BaseModel):
     is, only the run can say. A ``lesson`` is the page reduced to its stops.
 
     The Metadata page shows ``own_batch``, or the preset ``batch`` where that is None; the Compare
-    page shows ``compare``, the Kernels page ``kernels``, the Sizes page ``sizes``.
+    page shows ``compare``, the Kernels page ``kernels``, the Sizes page ``sizes``, the Reports page
+    ``museum``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -88,6 +96,7 @@ class PageState(BaseModel):
     compare: CompareView = CompareView()
     kernels: KernelsView = KernelsView()
     sizes: SizesView = SizesView()
+    museum: ReportsView = ReportsView()
 
     @model_validator(mode="after")
     def _known_preset(self) -> Self:
@@ -181,7 +190,7 @@ def to_link(state: PageState) -> dict[str, str]:
     elif state.batch != DEFAULT_BATCH:
         link["batch"] = state.batch
     link |= compare_state.to_link(state.compare) | kernels_state.to_link(state.kernels)
-    return link | sizes_state.to_link(state.sizes)
+    return link | sizes_state.to_link(state.sizes) | reports_state.to_link(state.museum)
 
 
 def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
@@ -221,6 +230,10 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
     values["kernels"] = kernels_state.from_values(launched)
     sized = {name: values.pop(name) for name in sizes_state.READERS if name in values}
     values["sizes"] = sizes_state.from_values(sized)
+    reported = {name: values.pop(name) for name in reports_state.READERS if name in values}
+    if "report" in problems:
+        reported = {}  # the place belongs to the report that does not exist
+    values["museum"] = reports_state.from_values(reported)
     if unknown:
         problems["unknown"] = (
             f"This link has a parameter “{unknown[0][:40]}”, which no page here knows, "
@@ -333,11 +346,12 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     **compare_state.READERS,
     **kernels_state.READERS,
     **sizes_state.READERS,
+    **reports_state.READERS,
 }
 
 # What belongs to the run that a link names, and goes with it if it cannot be read.
 OF_A_RUN = ("run", "preset", "step", "phase", "request", "layer", "lesson", "stops")
-PLACE = {"step", "phase", "request", "layer", "compare", "kernels"}
+PLACE = {"step", "phase", "request", "layer", "compare", "kernels", "museum"}
 
 
 # --------------------------------------------------------------------------------------

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 REPORTS_FILE = Path(__file__).parent / "reports.json"
 
 
+Measured = dict[str, str]  # a number's text by its name
+
+
 class _Data(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -135,18 +138,24 @@ class Number:
 
 @dataclass(frozen=True)
 class Replay:
-    """A report's two runs; None where only a function can be asked."""
+    """A report's two runs; None where only a function can be asked.
+
+    ``known`` are numbers measured before, without and with the mistake; None has them measured.
+    """
 
     report: Report
     right: Trace | None
     wrong: Trace | None
+    known: tuple[Measured, Measured] | None = None
 
-    def measured(self, with_fault: bool) -> dict[str, str]:
+    def measured(self, with_fault: bool) -> Measured:
         """Everything that is measured for this report, by name, in one of the runs."""
         return self._measured[with_fault]
 
     @cached_property
-    def _measured(self) -> tuple[dict[str, str], dict[str, str]]:
+    def _measured(self) -> tuple[Measured, Measured]:
+        if self.known is not None:
+            return self.known
         from mambaviz.reports.measures import measure  # costs torch
 
         return (

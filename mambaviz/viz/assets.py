@@ -80,6 +80,34 @@ def compare_js() -> str:
 
 
 # --------------------------------------------------------------------------------------
+# A report
+# --------------------------------------------------------------------------------------
+
+_REPORTS_DIR = Path(__file__).parent / "reports"
+
+
+def _read_reports(name: str) -> str:
+    return (_REPORTS_DIR / name).read_text(encoding="utf-8")
+
+
+REPORTS_HTML = _read_reports("reports.html")
+
+
+@cache
+def reports_css() -> str:
+    """Style of a report: the stage's tokens and shapes, and what is its own."""
+    own = _read_reports("reports.css")
+    return "\n".join((theme.css(".stage"), marks_css(), _read("stage.css"), own))
+
+
+@cache
+def reports_js() -> str:
+    """Its script, an ES module with the component as its default export."""
+    shared = [_read(name) for name in SHARED_SCRIPTS]
+    return "\n".join((*shared, _read_reports("reports.js")))
+
+
+# --------------------------------------------------------------------------------------
 # A lesson
 # --------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ METADATA_STYLE = _HERE / "metadata.css"
 COMPARE_STYLE = _HERE / "compare.css"
 KERNELS_STYLE = _HERE / "kernels.css"
 SIZES_STYLE = _HERE / "sizes.css"
+REPORTS_STYLE = _HERE / "reports.css"
 
 ASSETS: tuple[Path, ...] = (
     LOGO,
@@ -28,4 +29,5 @@ ASSETS: tuple[Path, ...] = (
     COMPARE_STYLE,
     KERNELS_STYLE,
     SIZES_STYLE,
+    REPORTS_STYLE,
 )
