@@ -14,8 +14,8 @@ DEFAULT_REPORT = "S03"
 
 
 class ReportsView(BaseModel):
-    """One report. ``at`` and ``phase`` None: where its runs part. ``revealed`` is whether the run
-    with the fault is shown without a guess."""
+    """One report. ``at`` and ``phase`` None: where the damage shows first. ``revealed`` is whether
+    the run with the fault is shown without a guess."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

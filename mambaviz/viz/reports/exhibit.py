@@ -10,7 +10,18 @@ from mambaviz.alignment import align
 from mambaviz.differences import Difference, Parting, RunFacts, parting
 from mambaviz.faults import METADATA
 from mambaviz.reports import Replay
-from mambaviz.trace import PHASES, CopyKind, Phase, PhaseName, Role, StateKind, Step, Tables, Trace
+from mambaviz.trace import (
+    PHASES,
+    CopyKind,
+    Phase,
+    PhaseName,
+    Role,
+    StateKind,
+    Step,
+    Tables,
+    TensorRecord,
+    Trace,
+)
 from mambaviz.viz.changes import Scales, as_grid, scales_of
 from mambaviz.viz.compare.beside import SideBySide
 from mambaviz.viz.shapes import KIND_NAME
@@ -36,12 +47,18 @@ class Piece:
 
 @dataclass(frozen=True)
 class Around:
-    """The block before and after a phase. ``source`` is the block copied from, if one is."""
+    """The block before and after a phase. ``source`` is the block copied from, if one is.
+
+    ``reads`` is the row from which a copy or the forward reads the window, ``writes`` the one to
+    which it goes; None where neither is done, or the row is not known.
+    """
 
     source: Piece
     target: Piece
     kind: CopyKind | None
     bias: int
+    reads: int | None
+    writes: int | None
     words: str  # what happens to it
 
 
@@ -78,10 +95,27 @@ class Exhibit:
         moments = align(self.traces)
         for layer in sorted({spec.layer for spec in self.traces[FIX].states}):
             found = parting([RunFacts(trace, layer) for trace in self.traces], moments)
-            if found is not None and self.parting is not None:
-                if (found.moment, found.phase) == (self.parting.moment, self.parting.phase):
-                    return layer
+            wanted = self.parting
+            if found and wanted and (found.moment, found.phase) == (wanted.moment, wanted.phase):
+                return layer
         return 0
+
+    @property
+    def opening(self) -> tuple[int, PhaseName]:
+        """Where the damage shows first: a wrong cell, a broken invariant, the parting."""
+        cell, broken, part = (
+            self.replay.first_wrong_cell,
+            self.replay.first_violation,
+            self.parting,
+        )
+        if cell is not None:
+            return cell.step, cell.phase
+        if broken is not None:
+            return broken.step, broken.phase
+        if part is None:
+            return 0, PHASES[0]
+        # Other tokens are scheduled, and no harm is done: at the end of the step both have blocks.
+        return part.moment, PHASES[-1] if part.phase == PHASES[0] else part.phase
 
     # ------------------------------------------------------------------ the request in question
 
@@ -190,8 +224,25 @@ class Place:
             target=self._piece(block, after.get(block), *at),
             kind=copy.kind if copy is not None and done else None,
             bias=copy.bias if copy is not None and done else 0,
+            reads=copy.bias if copy is not None and done else self._read(step, phase, tables),
+            writes=0 if done or before.get(block) != after.get(block) else None,
             words=words,
         )
+
+    def _read(self, step: Step, phase: Phase, tables: Tables) -> int | None:
+        """The row from which the forward reads: as far on as its metadata says were accepted."""
+        spec = self.trace.spec_of[self.subject.layer, self.subject.state]
+        request, _, _ = _owner(tables, spec.group, self.subject.block)
+        metadata = next((one for one in step.metadata if one.group == spec.group), None)
+        if phase.name != "forward" or metadata is None or request not in step.batch_order:
+            return None
+        counts = next(
+            (one.value for one in metadata.fields if one.name == "num_accepted_tokens"), None
+        )
+        row = step.batch_order.index(request)
+        if not isinstance(counts, TensorRecord) or row >= len(counts.values):
+            return None
+        return counts.values[row] - 1
 
     def _piece(
         self, block: int, raw: bytes | None, step: Step, phase: PhaseName, tables: Tables

@@ -32,8 +32,8 @@ UNORDERED = "unordered-in-place-shift"
 class ReportPayload:
     """A report for the component: ``run`` tells one from another, ``text`` is JSON.
 
-    ``at`` and ``phase`` are where the runs part, the place to open at; ``steps`` how many there
-    are (0 for a report without runs); ``answer`` is the right choice of its question.
+    ``at`` and ``phase`` are where the damage shows first, the place to open at; ``steps`` how many
+    there are (0 for a report without runs); ``answer`` is the right choice of its question.
     """
 
     run: str
@@ -53,8 +53,7 @@ def report_payload(replay: Replay) -> ReportPayload:
         return ReportPayload(replay.report.id, _json(data), 0, PHASES[0], 0, answer)
     exhibit = Exhibit(replay)
     data = {**common, **_Packer(exhibit).pack()}
-    part = exhibit.parting
-    at, phase = (part.moment, part.phase) if part is not None else (0, PHASES[0])
+    at, phase = exhibit.opening
     return ReportPayload(
         run=replay.report.id,
         text=_json(data),
@@ -81,7 +80,7 @@ def _told(replay: Replay) -> Json:
         "links": [[url.removeprefix("https://"), url] for url in (report.url, *report.related)],
         "certainty": report.certainty,
         "setting": setting(report),
-        "fault": [report.fault_name or "", report.fault.what if report.fault else ""],
+        "fault": [report.fault_name or "", report.fault.what if report.fault else _setting(report)],
         "why_not": report.why_not if replay.right is None else "",
         "question": [question.text, question.choices, question.answer, question.because],
         "numbers": told.numbers(replay),
@@ -94,6 +93,16 @@ def setting(report: Report) -> str:
     drafts = f"{report.num_spec} draft{'' if report.num_spec == 1 else 's'}"
     blocks = f"blocks of {report.block_size}"
     return f"{report.mode} mode, {report.runner}, {report.layout}, {blocks}, {drafts}"
+
+
+def _setting(report: Report) -> str:
+    """The settings that are the mistake, where it is no fault."""
+    right, wrong = report.scenario, report.faulty_scenario
+    if right is None or wrong is None:
+        return ""
+    fields = type(wrong.engine).model_fields
+    other = [name for name in fields if getattr(right.engine, name) != getattr(wrong.engine, name)]
+    return ", ".join(f"{name}: {str(getattr(wrong.engine, name)).lower()}" for name in other)
 
 
 class _Packer:
@@ -111,7 +120,8 @@ class _Packer:
         for moment in range(len(self.side.moments)):
             for index, phase in enumerate(PHASES):
                 self._frame(moment, phase, moment * len(PHASES) + index)
-        self._errors()
+        errors = largest_errors(self.side.traces[FIX], self.side.traces[FAULT])
+        self._channel("errors").add(0, (pictures.errors_picture(errors),))
         part, red = self.exhibit.parting, self.exhibit.red_from
         distinct = Table()
         channels = {
@@ -126,6 +136,7 @@ class _Packer:
             "parting": None if part is None else [part.moment, PHASES.index(part.phase)],
             "apart": self.apart,
             "red": [[name, step, PHASES.index(phase)] for name, (step, phase) in red.items()],
+            "harmless": not any(errors),
             "has_block": self.exhibit.subject is not None,
             "requests": [[name, lists.short_name(name)] for name in self.side.requests],
             "sizes": {
@@ -212,11 +223,6 @@ class _Packer:
         parts = [lists.heading(panel)]
         parts += [lists.list_row(row, index, panel) for index, row in enumerate(rows)]
         self._channel(f"lists:{run}").add(frame, parts)
-
-    def _errors(self) -> None:
-        wrong, right = self.side.traces
-        marks = pictures.errors_picture(largest_errors(right, wrong))
-        self._channel("errors").add(0, (marks,))
 
     def _channel(self, name: str) -> Channel:
         if name not in self.channels:

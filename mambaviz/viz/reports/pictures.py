@@ -82,11 +82,20 @@ def _strips(around: Around, window: int, order: bool) -> Iterator[Mark]:
             f"row{row}", middle, 11, _text("mid m s12", f"row {row}" if cell > 38 else str(row))
         )
     moved = around.kind is not None
-    offset = around.bias if moved else 0
+    whole = 0 if count <= window else None
     yield from _name(source, "before", Z.first, moved and source.block != target.block)
     yield from _name(target, "after", Z.second, False)
-    yield from _rows("up", source, Z.first, cell, offset, window)
-    yield from _rows("down", target, Z.second, cell, 0, window)
+    yield from _rows(
+        "up", source, Z.first, cell, around.reads if around.reads is not None else whole, window
+    )
+    yield from _rows(
+        "down",
+        target,
+        Z.second,
+        cell,
+        around.writes if around.writes is not None else whole,
+        window,
+    )
     if moved:
         yield from _arrows(around, cell, order)
     lines = textwrap.wrap(around.words, NOTE_WIDTH) if count * cell > 200 else [around.words]
@@ -104,13 +113,15 @@ def _name(piece: Piece, side: str, y: float, is_other: bool) -> Iterator[Mark]:
 
 
 def _rows(
-    name: str, piece: Piece, y: float, cell: float, offset: int, window: int
+    name: str, piece: Piece, y: float, cell: float, offset: int | None, window: int
 ) -> Iterator[Mark]:
     for row, (label, status) in enumerate(zip(piece.labels, piece.statuses, strict=True)):
-        inside = offset <= row < offset + window
+        inside = offset is None or offset <= row < offset + window
         shown: RowStatus = status if inside or status == "empty" else "old"
         body = shapes.token(label, shown, cell - 3, Z.strip_height, "s13")
         yield Mark(f"{name}{row}", Z.left + row * cell, y, body)
+    if offset is None:
+        return
     rows = min(window, len(piece.labels) - offset)
     frame = Rect("window", -3, -3, rows * cell + 3, Z.strip_height + 6, 5)
     yield Mark(f"{name}-window", Z.left + offset * cell, y, Body("", (frame,), layer=2))

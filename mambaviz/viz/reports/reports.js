@@ -123,16 +123,19 @@ class Museum {
 
   buildNumbers() {
     const head = el("tr", "", el("th", ""), el("th", "", "expected"), el("th", "", "with the fault"));
-    this.find(".numbers table").replaceChildren(head, ...this.run.numbers.map((number) => this.numberRow(number)));
+    const notes = this.run.numbers.filter(([, , , , note]) => note).map(([, , , , note]) => {
+      const cell = el("td", "foot", `* ${note}`);
+      cell.colSpan = 3;
+      return el("tr", "", cell);
+    });
+    const rows = this.run.numbers.map((number) => this.numberRow(number));
+    this.find(".numbers table").replaceChildren(head, ...rows, ...notes);
   }
 
   numberRow([what, right, wrong, damaged, note]) {
     const name = el("td", "", what);
     const found = el("td", damaged ? "bad" : "", damaged ? `${wrong} ✗` : wrong);
-    if (note) {
-      name.append(el("sup", "", "*"));
-      found.append(el("small", "", note));
-    }
+    if (note) name.append("*");
     return el("tr", "", name, el("td", "", right), found);
   }
 
@@ -146,7 +149,7 @@ class Museum {
     const { run } = this;
     const [name, what] = run.fault;
     const told = [
-      ["With the fault", what || "an older rule", "fault"],
+      ["With the fault", what, "fault"],
       ["With the fix", "the same scenario, nothing switched on", "fix"],
     ];
     this.panels = told.map(([title, caption, cls], index) => {
@@ -232,6 +235,8 @@ class Museum {
   buildErrors() {
     const svg = svgNode("svg", { role: "img", "aria-label": "largest error of an accepted token, a bar a step" });
     this.find(".output .body").replaceChildren(svg);
+    const error = "largest error of an accepted token, layer outputs";
+    this.find(".output p").textContent = this.run.harmless ? "accepted tokens, layer outputs: none comes out wrong" : error;
     this.picture(svg, this.run.sizes.errors).show(this.run.marks("errors", 0), "jump", 1);
   }
 

@@ -24,7 +24,7 @@ class ReportSizes:
     token: float = 22  # pitch of the tokens in a temporal state, never wider
     bars: float = 330  # width of all of them
     chart_width: float = 372
-    chart_height: float = 162
+    chart_height: float = 134
     chart_left: float = 34
     chart_top: float = 20
     chart_bottom: float = 22

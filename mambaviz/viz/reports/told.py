@@ -15,6 +15,7 @@ MOST_FACTS = 4
 # Which differences explain a wrong state best; states and outputs are drawn.
 _TELLING: tuple[FactKind, ...] = ("schedule", "metadata", "copies", "worker row", "blocks")
 
+_TOKENS = {"–": "no token", "?": "nothing sensible"}  # of a row's label
 _BOLD, _PLAIN, _BAD = "s135 semi", "s125 m", "s135 semi wrong-text"
 
 
@@ -48,8 +49,8 @@ def note(around: Around, right: Around, state: StateKind, first: bool) -> list[N
     if state == "conv":
         has, belongs = around.target.labels[row], right.target.labels[row]
         if has != belongs:
-            lines.append((_PLAIN, f"so row {row} says {has}"))
-            lines.append((_PLAIN, f"where {belongs} belongs"))
+            lines.append((_PLAIN, f"so row {row} says {_TOKENS.get(has, has)}"))
+            lines.append((_PLAIN, f"where {_TOKENS.get(belongs, belongs)} belongs"))
     elif around.target.absorbed != right.target.absorbed:
         lines.append((_PLAIN, f"so it holds h({around.target.absorbed})"))
         lines.append((_PLAIN, f"where h({right.target.absorbed}) belongs"))
@@ -78,9 +79,14 @@ def facts(found: Sequence[Difference], with_states: bool) -> list[list[str]]:
     known = [one for one in found if one.fact.kind in kinds]
     known.sort(key=lambda one: kinds.index(one.fact.kind))
     return [
-        [_fact_name(one), *("–" if value is None else value for value in one.values)]
+        [_fact_name(one), *("–" if value is None else _outside(value) for value in one.values)]
         for one in known[:MOST_FACTS]
     ]
+
+
+def _outside(value: str) -> str:
+    """A copy from a column that the row does not have."""
+    return value.replace("None →", "outside the row →")
 
 
 def _fact_name(one: Difference) -> str:
