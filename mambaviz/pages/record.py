@@ -38,11 +38,10 @@ def of_reports() -> dict[str, Scenario]:
 
 def main(names: Sequence[str]) -> int:
     known, plain = recordings(), of_reports()
+    if OF_REPORTS in names or not names:
+        write_numbers()
     if OF_REPORTS in names:
         names = [*(name for name in names if name != OF_REPORTS), *plain]
-        write_numbers()
-    elif not names:
-        write_numbers()
     for name in names or known:
         if name not in known:
             print(

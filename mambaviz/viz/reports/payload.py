@@ -9,7 +9,7 @@ from typing import Any
 
 from mambaviz.reports import Replay, Report
 from mambaviz.reports.outputs import largest_errors
-from mambaviz.trace import PHASES, PhaseName
+from mambaviz.trace import PHASES, PhaseName, Violation
 from mambaviz.viz import shapes
 from mambaviz.viz.compare import pictures as lists
 from mambaviz.viz.compare.rows import ListRow
@@ -191,7 +191,15 @@ class _Packer:
             for run in RUNS:
                 self._block(run, moment, phase, frame)
         self._panel("where", frame, told.where(exhibit, moment, phase))
-        self._panel("facts", frame, told.facts(found, with_states=exhibit.subject is None))
+        self._panel(
+            "facts", frame, told.facts(found, self._broken(moment, phase), exhibit.subject is None)
+        )
+
+    def _broken(self, moment: int, phase: PhaseName) -> list[Violation]:
+        """What the run with the fault has broken in this step so far."""
+        step = self.side.step(FAULT, moment)
+        found = step.violations if step is not None else []
+        return [one for one in found if PHASES.index(one.phase) <= PHASES.index(phase)]
 
     def _block(self, run: int, moment: int, phase: PhaseName, frame: int) -> None:
         exhibit, subject = self.exhibit, self.exhibit.subject

@@ -30,7 +30,6 @@ from mambaviz.viz.views import RowStatus
 
 Scale = tuple[float, ...]  # largest absolute value of each channel
 NOTE_WIDTH = 18  # characters a line
-BESIDE = 30
 
 
 # --------------------------------------------------------------------------------------

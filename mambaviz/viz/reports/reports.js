@@ -43,10 +43,18 @@ class Museum {
       this.payload = payload;
       this.load(new Run({ timelines: [], channels: {}, panels: {}, ...JSON.parse(payload) }));
       this.adopt(asked);
+      this.freeKeys();
     } else if (wished && !this.isAt(asked)) {
       this.adopt(asked);
     }
     if (wished) this.wishes.known(this.view());
+  }
+
+  // A report picked from the list with the pointer leaves the keys to its runs; one picked with the
+  // keyboard leaves them to the list.
+  freeKeys() {
+    const focus = this.root.ownerDocument.activeElement;
+    if (focus?.matches("input[type=radio]:not(:focus-visible)")) focus.blur();
   }
 
   isAt(asked) {
@@ -438,7 +446,10 @@ class Museum {
 
   key(event) {
     if (!this.run || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (!this.root.isConnected || !this.root.clientWidth || isTaken(event, this.root)) return;
+    if (!this.root.isConnected || !this.root.clientWidth) return;
+    const [target] = event.composedPath();
+    const inList = target instanceof Element && target.matches("input[type=radio]") && /^[\da-z]$/i.test(event.key);
+    if (!inList && isTaken(event, this.root)) return;
     const held = event.repeat ? "jump" : "fade";
     const acts = {
       ArrowRight: () => (event.shiftKey ? this.goStep(1) : this.go(this.frame + 1, held)),

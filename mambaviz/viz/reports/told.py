@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mambaviz.differences import Difference, FactKind
 from mambaviz.reports import Replay
-from mambaviz.trace import PhaseName, StateKind
+from mambaviz.trace import PhaseName, StateKind, Violation
 from mambaviz.viz.reports.exhibit import FAULT, FIX, Around, Exhibit
 from mambaviz.viz.reports.pictures import written, wrong_cells
 
@@ -73,15 +73,22 @@ def _reading(around: Around, state: StateKind) -> list[NoteLine]:
     ]
 
 
-def facts(found: Sequence[Difference], with_states: bool) -> list[list[str]]:
-    """The differences that explain, as name and a text for each run."""
-    kinds = (*_TELLING, "state", "outputs", "invariants") if with_states else _TELLING
+def facts(
+    found: Sequence[Difference], broken: Sequence[Violation], with_states: bool
+) -> list[list[str]]:
+    """The differences that explain, as name and a text for each run.
+
+    With states also what they hold, and which invariants ``broken`` by the run with the fault say.
+    """
+    kinds = (*_TELLING, "state", "outputs") if with_states else _TELLING
     known = [one for one in found if one.fact.kind in kinds]
     known.sort(key=lambda one: kinds.index(one.fact.kind))
-    return [
+    rows = [
         [_fact_name(one), *("–" if value is None else _outside(value) for value in one.values)]
         for one in known[:MOST_FACTS]
     ]
+    messages = {one.invariant: one.message for one in reversed(broken)} if with_states else {}
+    return rows + [[name, message, "holds"] for name, message in sorted(messages.items())]
 
 
 def _outside(value: str) -> str:
