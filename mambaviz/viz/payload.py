@@ -87,6 +87,7 @@ def stage_payload(trace: Trace, progress: Callable[[int], None] | None = None) -
 
 
 LaneSize = Literal["full", "small", "line"]
+MOST_FULL = 2  # requests that are drawn whole side by side
 MOST_SMALL = 3  # requests; from four on the others shrink to one line each
 
 _LANE_PARTS: dict[LaneSize, Callable[[LaneView, Axis], lanes.Parts]] = {
@@ -179,6 +180,8 @@ class _Packer:
 
     @property
     def _others_height(self) -> float:
+        if len(self.requests) <= MOST_FULL:
+            return LANES.height
         return LANES.small_height if self.others == "small" else LANES.line_height
 
     def _sizes(self) -> Json:
@@ -242,7 +245,9 @@ class _Packer:
                 self._told(f"alt-state:{index}:{layer}", frame, alt.state(view))
 
     def _lanes(self, frame: Frame, index: int, request: str) -> None:
-        sizes: tuple[LaneSize, ...] = ("full", self.others) if len(self.requests) > 2 else ("full",)
+        sizes: tuple[LaneSize, ...] = (
+            ("full", self.others) if len(self.requests) > MOST_FULL else ("full",)
+        )
         for group, layer in self._lane_layers():
             view = frame.lane(request, group, layer)
             self.roles.update(cell.role for cell in view.cells)

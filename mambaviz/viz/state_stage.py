@@ -7,6 +7,7 @@ are the same block before and after. Else the blocks that hold the window stand 
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,13 +19,28 @@ from mambaviz.viz.shapes import n
 from mambaviz.viz.theme import STATE as Z
 from mambaviz.viz.views import BarView, CopyView, StateView, StripView
 
+LETTER = 6.4  # px, the mean width of one in the notes
+
 
 @lru_cache(maxsize=4096)
 def state(view: StateView) -> tuple[Mark, ...]:
     """The marks of the state stage."""
     if view.note:
-        return (Mark("note", 0, 40, _text("m s125", f"No state on show: {view.note}.")),)
+        return tuple(_absent(view.note))
     return (*_conv(view), *_temporal(view))
+
+
+def _absent(note: str) -> Iterator[Mark]:
+    """Why there is no state, in the middle of the place where it will be."""
+    lines = (
+        ("mid s14 semi", f"No state on show: {note}."),
+        ("mid m s125", "A request has state only while it owns blocks."),
+        ("mid m s125", "E goes to the next phase in which something moves."),
+    )
+    for index, (cls, text) in enumerate(lines):
+        yield Mark(
+            f"note{index or ''}", Z.width / 2, Z.height / 2 - 30 + 22 * index, _text(cls, text)
+        )
 
 
 @lru_cache(maxsize=4096)
@@ -153,8 +169,11 @@ def _kept(moved: int, kept: int) -> str:
 
 def _copy_note(copy: CopyView) -> Iterator[Mark]:
     if copy.conv_skipped:
-        body = _text("wrong-text s125 semi", f"✗ {copy.conv_skipped}")
-        yield Mark("amount", Z.right, Z.first + 59, body)
+        lines = _lines(f"✗ {copy.conv_skipped}", Z.width - Z.right)
+        top = Z.first + 63 - 7 * len(lines)
+        for index, text in enumerate(lines):
+            body = _text("wrong-text s125 semi", text)
+            yield Mark(f"amount{index or ''}", Z.right, top + 14 * index, body)
         return
     rows = f"{copy.conv_rows} row" + ("" if copy.conv_rows == 1 else "s")
     up = 7 if copy.in_place else 0
@@ -238,7 +257,9 @@ def _bar(
         head = f"taken by {bar.holder}"
     elif bar.stale:
         head = f"old h({bar.absorbed})"
-    cls = "halo s14 bold" if not (bar.holder or bar.stale or bar.absorbed is None) else "m s125"
+    cls = (
+        "halo s14 bold" if not (bar.holder or bar.stale or bar.absorbed is None) else "m halo s125"
+    )
     yield Mark(f"bar{key}-h", x + 6, y + 17, _text(cls, head))
     if bar.was is not None and bar.role != "retired":
         beside = (7.3 * len(head) + 8, 17) if tight else (0, 31)
@@ -277,6 +298,11 @@ def _bar_cells(
         yield cell(f"t{position}", ruler.at(position) + 0.5, body)
 
 
+def _lines(text: str, room: float) -> list[str]:
+    """A reason broken to fit beside the picture."""
+    return textwrap.wrap(text, max(12, int(room / LETTER)))
+
+
 def _temporal_arrow(
     copy: CopyView, bars: tuple[BarView, ...], pitch: float, ruler: _Ruler
 ) -> Iterator[Mark]:
@@ -311,13 +337,16 @@ def _arrow_note(copy: CopyView, x: float, y: float) -> Iterator[Mark]:
     total = f"column {copy.src_col} + {copy.bias} = {copy.temporal_col}"
     if copy.bias == 0:
         total = f"column {copy.temporal_col}"
-    below = copy.temporal_skipped or f"{copy.temporal_bytes} B"
+    below = f"✗ {copy.temporal_skipped}" if copy.temporal_skipped else f"{copy.temporal_bytes} B"
     cls = "wrong-text" if copy.temporal_skipped else "move-text"
     width = 16 + 7.6 * len(name)
     parts = (
         *shapes.pill(name, width, 20),
         Text(f"{cls} s13 semi", 0, 37, total),
-        Text(f"{cls} s12", 0, 53, below),
+        *(
+            Text(f"{cls} s12", 0, 53 + 14 * index, text)
+            for index, text in enumerate(_lines(below, Z.width - x - 10))
+        ),
     )
     if x + 10 + width <= Z.width:
         yield Mark("arrow-note", x + 10, y - 28, Body("move", parts, layer=2))

@@ -69,7 +69,13 @@ def _flat(spans: Sequence[Span | str]) -> list[Span]:
 def _nothing_scheduled(frame: Frame) -> Words:
     waiting = frame.step.waiting
     text = f"{_names(waiting)} {_be(waiting)} waiting. " if waiting else ""
-    return Words("Nothing is scheduled in this step.", tuple(_flat([text, *_actions(frame)])))
+    later = [
+        f"{plan.id} arrives at step {plan.arrive}. "
+        for plan in frame.trace.scenario.requests
+        if plan.arrive > frame.step.index
+    ]
+    spans = [text, *later, *_actions(frame), "No block is read or written until then."]
+    return Words("Nothing is scheduled in this step.", tuple(_flat(spans)))
 
 
 # --------------------------------------------------------------------------------------
