@@ -13,6 +13,7 @@ from mambaviz.pages.runs import Job, Run, RunStore, live_engine, recorded
 from mambaviz.pages.stage_component import StageState, is_drawn, stage
 from mambaviz.pages.state import PageState
 from mambaviz.pages.wishes import standing
+from mambaviz.viz.assets import SKELETON_CSS, skeleton
 
 POLL_SECONDS = 0.5
 MOST_TICKS = 20  # a browser that never says what it has drawn holds nobody up for longer
@@ -63,6 +64,8 @@ def page() -> None:
         return
     if screen.run is not None:
         _stage_and_tabs(screen.run)
+    else:
+        _nothing_yet(screen)
     if not try_out.place(screen.run):
         editor.place()
 
@@ -164,8 +167,9 @@ def _how_far(job: Job) -> str:
 def _failed(screen: Screen, job: Job) -> None:
     seen = "the recorded run" if screen.is_current else "the run before"
     still = f". What you see is {seen}." if screen.run else ""
+    problem = job.problem[:1].upper() + job.problem[1:].rstrip(".")
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.error(f"{plain(job.problem.rstrip('.'))}{still}", icon=":material/error:")
+        st.error(f"{plain(problem)}{still}", icon=":material/error:")
         if st.button("Try again", key="retry"):
             run_store().retry(job)
             st.rerun()
@@ -178,6 +182,19 @@ def _stopped(screen: Screen) -> None:
         if st.button("Run it", key="run-it"):
             st.session_state["given_up"] = None
             st.rerun()
+
+
+def _nothing_yet(screen: Screen) -> None:
+    """The first run of a session is not there: the stage's shape, and what to do."""
+    job, elsewhere = screen.job, "choose another preset or edit the scenario in the sidebar."
+    if job is not None and job.status == "failed":
+        text = f"There is no run to show: try it again, or {elsewhere}"
+    elif _given_up(screen.view):
+        text = f"There is no run to show: press “Run it”, or {elsewhere}"
+    else:
+        text = "The run is being computed; it is drawn here as soon as it is there."
+    st.html(f"<style>{SKELETON_CSS}</style>")
+    st.html(skeleton(text))
 
 
 def session_name() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from html import escape
 from pathlib import Path
 
 from mambaviz.glossary import TERMS
@@ -23,7 +24,15 @@ SCRIPTS = (
     "stage.js",
 )  # fmt: skip
 
-STAGE_HTML = _read("stage.html")
+SKELETON_CSS = _read("skeleton.css")
+
+
+def skeleton(text: str) -> str:
+    """The stage's shape with a sentence where its pictures will be, as markup."""
+    return _read("skeleton.html").strip().format(text=escape(text))
+
+
+STAGE_HTML = _read("stage.html").replace("<!-- skeleton -->", skeleton("The run is on its way."))
 
 
 @cache
@@ -35,7 +44,7 @@ def marks_css() -> str:
 @cache
 def stage_css() -> str:
     """The component's whole style: tokens of both themes, shapes, layout."""
-    return "\n".join((theme.css(".stage"), marks_css(), _read("stage.css")))
+    return "\n".join((theme.css(".stage"), marks_css(), _read("stage.css"), SKELETON_CSS))
 
 
 @cache

@@ -408,7 +408,7 @@ def _state_text(cell: BlockView) -> str:
     if cell.holder:
         return f"{cell.holder} has it" if len(cell.holder) <= 3 else "taken"
     if cell.absorbed is None:
-        return "empty"
+        return "" if cell.window else "empty"
     return f"old h({cell.absorbed})" if cell.stale else f"h({cell.absorbed})"
 
 
@@ -435,6 +435,8 @@ def _copy_arrows(copy: CopyView, axis: Axis, y: float) -> Iterator[Mark]:
         ("conv", conv, 12, copy.conv_skipped),
         ("temporal", temporal, 29, copy.temporal_skipped),
     ):
+        if not copy.has(name):
+            continue
         if name == "temporal" and copy.temporal_block == copy.dst_block and not skipped:
             continue
         text = f"{name} ✗ {skipped}" if skipped else name

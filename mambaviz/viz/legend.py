@@ -51,15 +51,17 @@ def items(
     roles: Collection[Role],
     statuses: Collection[RowStatus],
     events: Collection[str] = (),
+    *,
+    copies: bool = True,
 ) -> list[Item | None]:
     """Roles, tokens and the overview's signs, or the copy arrow, as far as a run has them; None is
-    a dividing line."""
+    a dividing line. Without ``copies`` there is no arrow to explain."""
     blocks = [_role(role, name) for role, name in ROLE_NAME.items() if role in roles]
     tokens = [_token(status, name) for status, name in TOKEN_NAME.items() if status in statuses]
     if "wrong" in events:
         blocks.append(_wrong())
     signs = [_sign(event, name) for event, name in SIGN_NAME.items() if event in events]
-    if not {"migrate", "checkpoint"} & set(events):
+    if copies and not {"migrate", "checkpoint"} & set(events):
         signs = [_arrow(), *signs]  # else the two signs stand for the arrows
     return [*blocks, None, *tokens, None, *signs]
 

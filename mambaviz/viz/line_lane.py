@@ -84,7 +84,7 @@ def _copy(copy: CopyView, axis: Axis) -> Iterator[Mark]:
         ("temporal", copy.temporal_col, copy.temporal_skipped),
     ):
         source = axis.center(column)
-        if column == copy.dst_col:
+        if column == copy.dst_col or not copy.has(name):
             continue  # in place: the sign beside the name says so
         side = 1 if source > target else -1
         end = target + side * 8

@@ -158,11 +158,12 @@ class _Packer:
 
     def _legend(self) -> Json:
         """Drawn signs and what they stand for; None is a dividing line."""
+        copies = any(phase.copies for step in self.trace.steps for phase in step.phases)
         return [
             None
             if item is None
             else [short(item.width), body_json(item.body), item.text, item.term]
-            for item in legend.items(self.roles, self.statuses, self._events())
+            for item in legend.items(self.roles, self.statuses, self._events(), copies=copies)
         ]
 
     def _events(self) -> set[str]:

@@ -54,6 +54,9 @@ def _text(cls: str, text: str, layer: int = 2) -> Body:
 
 
 def _conv(view: StateView) -> Iterator[Mark]:
+    if view.states == "temporal":
+        yield Mark("conv-none", 0, 40, _text("m s125", "This layer keeps no conv state."))
+        return
     if not view.strips:
         yield Mark("conv-none", 0, 40, _text("m s125", "No running block yet."))
     rows = max((len(strip.rows) for strip in view.strips), default=0)
@@ -171,8 +174,8 @@ def _copy_note(copy: CopyView) -> Iterator[Mark]:
     if copy.conv_skipped:
         lines = _lines(f"✗ {copy.conv_skipped}", Z.width - Z.right)
         top = Z.first + 63 - 7 * len(lines)
-        for index, text in enumerate(lines):
-            body = _text("wrong-text s125 semi", text)
+        for index, line in enumerate(lines):
+            body = _text("wrong-text s125 semi", line)
             yield Mark(f"amount{index or ''}", Z.right, top + 14 * index, body)
         return
     rows = f"{copy.conv_rows} row" + ("" if copy.conv_rows == 1 else "s")
@@ -193,6 +196,10 @@ def _temporal(view: StateView) -> Iterator[Mark]:
     split = Path("axis", f"M0 0H{n(Z.width)}")
     yield Mark("split", 0, Z.split, Body("", (split,), layer=0))
     yield Mark("title", 0, 160, _text("s135 semi", "Temporal state"))
+    if view.states == "conv":
+        none = _text("m s125", "This layer keeps no temporal state.")
+        yield Mark("temporal-none", 0, 160 + 28, none)
+        return
     legend = "one bar a block, one cell for each token it has absorbed"
     yield Mark("legend", 118, 160, _text("m s125", legend))
     bars, ruler = view.bars, _Ruler(view.fold, view.cell)

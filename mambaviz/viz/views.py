@@ -101,6 +101,10 @@ class CopyView:
     def has_temporal(self) -> bool:
         return bool(self.temporal_bytes or self.temporal_skipped)
 
+    def has(self, state: str) -> bool:
+        """`has_conv` or `has_temporal`, by the name of the state."""
+        return self.has_conv if state == "conv" else self.has_temporal
+
     @property
     def from_block(self) -> int | None:
         """Where the state comes from, named by the conv state if there is one."""
@@ -182,6 +186,7 @@ class StateView:
     fold: int  # tokens in front, whole blocks, that are drawn as one cell
     cell: float  # width of a token's cell in the bars
     note: str  # why there is nothing to see
+    states: Literal["both", "conv", "temporal"] = "both"  # what the layer keeps
 
 
 @dataclass(frozen=True)
@@ -505,6 +510,7 @@ class Frame:
             fold=fold,
             cell=bar_cell(self._most_tokens(request)),
             note="",
+            states=self.trace.scenario.layer.states,
         )
 
     def step_accepted(self, request: str) -> int:

@@ -74,7 +74,7 @@ def _nothing_scheduled(frame: Frame) -> Words:
         for plan in frame.trace.scenario.requests
         if plan.arrive > frame.step.index
     ]
-    spans = [text, *later, *_actions(frame), "No block is read or written until then."]
+    spans = [text, *later, *_actions(frame), "No block is read or written."]
     return Words("Nothing is scheduled in this step.", tuple(_flat(spans)))
 
 

@@ -133,6 +133,7 @@ class Stage {
   // ---------------------------------------------------------------- a run comes in
 
   load(run) {
+    this.root.classList.remove("waiting"); // first: pictures are measured where they are seen
     this.run = run;
     this.frame = 0;
     this.seen = {};
