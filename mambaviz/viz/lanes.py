@@ -181,13 +181,14 @@ def _gutter(
 ) -> Iterator[Mark]:
     height = Z.small_height if small else Z.height
     yield Mark("gutter", 0, 0, Body("", (Rect("page", -8, 0, Z.left + 6, height - 6),), layer=3))
-    name = request if len(request) <= 3 else request[:2] + "…"
+    name = request if len(request) <= 4 else request[:3] + "…"
     size = "s16" if len(name) == 1 else "s13"
+    width = 25 if len(name) < 3 else 43
     badge = Body(
         "badge",
         (
-            Rect("", 0.5, 0.5, 25, 25, 6),
-            Text(f"mid {size} bold", 13, shapes.baseline(26, size), name),
+            Rect("", 0.5, 0.5, width, 25, 6),
+            Text(f"mid {size} bold", 0.5 + width / 2, shapes.baseline(26, size), name),
         ),
         layer=3,
         title=f"request {request}",
@@ -205,7 +206,8 @@ def _gutter(
         yield Mark(f"label-{key}", 55, y, _label("end m s125", text, layer=3))
     if note:
         y = (Z.small_block if small else Z.block) + 26
-        yield Mark("note", Z.left + 8, y, _label("m s125", note))
+        # Stays in view like the name, wherever the columns have been scrolled to.
+        yield Mark("note", Z.left + 8, y, _label("m s125", note, layer=3))
 
 
 @_drawn_once

@@ -63,7 +63,7 @@ def items(
     signs = [_sign(event, name) for event, name in SIGN_NAME.items() if event in events]
     if copies and not {"migrate", "checkpoint"} & set(events):
         signs = [_arrow(), *signs]  # else the two signs stand for the arrows
-    return [*blocks, None, *tokens, None, *signs]
+    return [*blocks, None, *tokens, *([None, *signs] if signs else [])]
 
 
 def _role(role: Role, name: str) -> Item:

@@ -5,20 +5,23 @@ The pictures are written to .artifacts/states-*.png.
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from mambaviz.pages.state import PageState, to_link
 from mambaviz.scenario import PRESETS, build
 from tests.browser.test_lesson import query
-from tests.browser.test_watch import LAPTOP, Watch
+from tests.browser.test_watch import LAPTOP, PROJECTOR, Watch
 
 pytestmark = pytest.mark.timeout(600)
 A = {"id": "A", "prompt_len": 6, "accept": [1, 2, 0], "max_tokens": 8}
 WATCH = PRESETS["drafts-meet-the-boundary"].model_dump()
 
+ELSEWHERE = "interpreter" if shutil.which("nvidia-smi") else "cuda"  # not this process's back end
 FIRST_RUN = 120_000  # ms: a run that is not recorded waits for torch
 Open = Callable[..., Watch]
 
@@ -27,16 +30,24 @@ Open = Callable[..., Watch]
 def open_app(browser: Browser, app_url: str) -> Iterator[Open]:
     tabs: list[Watch] = []
 
-    def opened(scenario: dict | None = None, **place: object) -> Watch:
+    def opened(
+        scenario: dict | None = None,
+        size: tuple[int, int] = LAPTOP,
+        drawn: bool = True,
+        backend: str = "reference",
+        **place: object,
+    ) -> Watch:
         context = browser.new_context(
-            viewport={"width": LAPTOP[0], "height": LAPTOP[1]},
-            reduced_motion="reduce",
+            viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce"
         )
         tab = Watch(context.new_page(), app_url)
         tabs.append(tab)
-        view = PageState(custom=build(scenario) if scenario else None, backend="reference", **place)
-        tab.page.goto(f"{app_url}/{query(**to_link(view))}")
-        expect(tab.headline).not_to_be_empty(timeout=FIRST_RUN)
+        own = build(scenario) if scenario else None
+        tab.page.goto(
+            f"{app_url}/{query(**to_link(PageState(custom=own, backend=backend, **place)))}"
+        )
+        if drawn:
+            expect(tab.headline).not_to_be_empty(timeout=FIRST_RUN)
         return tab
 
     yield opened
@@ -45,42 +56,104 @@ def open_app(browser: Browser, app_url: str) -> Iterator[Open]:
         assert tab.complaints == []
 
 
-def shoot(tab: Watch, name: str) -> None:
-    theme = tab.page.locator(".stage").first.get_attribute("data-theme")
-    tab.shoot(f"states-{name}-{theme}")
+def bottom(node: Locator) -> float:
+    box = node.bounding_box()
+    assert box is not None
+    return box["y"] + box["height"]
 
 
-def test_a_phase_in_which_nothing_changes(open_app: Open) -> None:
-    tab = open_app({"name": "Idle", "requests": [{**A, "arrive": 1}]}, step=0, phase="metadata")
-    expect(tab.headline).to_have_text("Nothing is scheduled in this step.")
-    expect(tab.stage.locator(".changes .nothing")).to_have_text("No block changes in this phase.")
-    expect(tab.stage.locator(".state-picture")).to_contain_text("No state on show")
-    shoot(tab, "idle")
-
-
-def test_a_red_lamp_a_red_block_and_a_stopped_copy(open_app: Open) -> None:
-    faulty = {**WATCH, "name": "Off by one", "faults": ["bias-off-by-one"]}
-    tab = open_app(faulty, step=2, phase="post-copy")
-    expect(tab.stage.locator(".lamp.bad").first).to_be_visible()
-    expect(tab.stage.locator(".main .wrong-disc").first).to_be_visible()
-    tab.stage.locator(".lamp.bad").first.click()
-    expect(tab.stage.locator(".findings button").first).to_be_visible()
-    shoot(tab, "broken")
-    while not tab.stage.locator(".copy.skipped").count():
-        before = tab.page.locator(".overview").get_attribute("aria-valuetext")
-        tab.page.keyboard.press("e")
-        assert tab.page.locator(".overview").get_attribute("aria-valuetext") != before
-    expect(tab.stage.locator(".copy.skipped").first).to_be_visible()
-    expect(tab.stage.locator(".main")).to_contain_text("✗")
-    shoot(tab, "copy-stopped")
-
-
-def test_focus_and_pointer_are_seen(open_app: Open) -> None:
-    tab = open_app()
+def test_whole_lanes_and_every_control_are_in_the_window(open_app: Open) -> None:
+    """Two requests, and the pointer and the keyboard on the stage, on the smallest window."""
+    tab = open_app(size=PROJECTOR)
+    last = tab.stage.locator(".lane").last.locator(".bk").last
+    assert bottom(last) < bottom(tab.stage.locator(".lane-picture")), "no lane is cut off"
+    assert bottom(tab.stage.locator(".lane-picture")) < bottom(tab.stage.locator(".panel.lanes"))
+    expect(tab.page.get_by_role("tab", name="Layers × states")).to_be_in_viewport()
     tab.stage.locator("[data-do=first]").focus()
     tab.page.keyboard.press("Tab")
     focused = tab.stage.locator("[data-do=back]")
     expect(focused).to_be_focused()
     assert focused.evaluate("node => getComputedStyle(node).outlineStyle") == "solid"
     tab.stage.locator(".lane .bk").nth(2).hover()
-    shoot(tab, "focus-and-hover")
+    tab.shoot("states-focus-and-hover")
+
+
+def test_a_phase_in_which_nothing_changes(open_app: Open) -> None:
+    idle = {"name": "Idle", "requests": [{**A, "arrive": 1}]}
+    tab = open_app(idle, step=0, phase="metadata", details=True)
+    expect(tab.headline).to_have_text("Nothing is scheduled in this step.")
+    expect(tab.stage.locator(".say p")).to_contain_text("A arrives at step 1.")
+    expect(tab.stage.locator(".changes .nothing")).to_have_text("No block changes in this phase.")
+    expect(tab.stage.locator(".state-picture")).to_contain_text("No state on show")
+    tab.shoot("states-idle")
+
+
+def test_a_red_lamp_a_red_block_and_a_stopped_copy(open_app: Open) -> None:
+    faulty = {**WATCH, "name": "Off by one", "faults": ["bias-off-by-one"]}
+    tab = open_app(faulty, size=PROJECTOR, step=2, phase="post-copy", request="B")
+    expect(tab.stage.locator(".lamp.bad").first).to_be_visible()
+    expect(tab.stage.locator(".main .wrong-disc").first).to_be_visible()
+    picture = tab.stage.locator(".state-picture")
+    expect(picture.locator(".copy.skipped").first).to_be_visible()
+    for text in ("✗ source column", "block"):
+        part = picture.get_by_text(text).last
+        box, frame = part.bounding_box(), picture.bounding_box()
+        assert box is not None
+        assert frame is not None
+        assert box["x"] + box["width"] <= frame["x"] + frame["width"], "the reason is not cut"
+    tab.stage.locator(".lamp.bad").first.click()
+    expect(tab.stage.locator(".findings button").first).to_be_visible()
+    assert bottom(tab.stage.locator(".panel.lanes")) <= PROJECTOR[1], "the lanes stay in view"
+    tab.shoot("states-broken")
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "says", "drawn"),
+    [
+        ("ds", {"engine": {"layout": "DS"}}, "DS, float32", "CHECKPOINT"),
+        ("none", {"engine": {"mode": "none"}}, "none", "h(9)"),
+        (
+            "groups",
+            {"engine": {"mode": "all", "num_mamba_groups": 2, "num_blocks": 32}},
+            "Mamba groups",
+            "h(9)",
+        ),
+        ("temporal", {"layer": {"states": "temporal"}}, "temporal only", "keeps no conv state"),
+        ("conv", {"layer": {"states": "conv"}}, "conv only", "keeps no temporal state"),
+    ],
+)
+def test_every_kind_of_cache_is_drawn(
+    open_app: Open, name: str, fields: dict, says: str, drawn: str
+) -> None:
+    tab = open_app({"name": name, "requests": [A], **fields}, step=2, phase="post-copy")
+    expect(tab.sidebar.locator(".mv-facts")).to_contain_text(says)
+    expect(tab.stage.locator(".state-picture")).to_contain_text(drawn)
+    expect(tab.stage.locator(".lane .bk").first).to_be_visible()
+    for state in {"temporal": ["conv"], "conv": ["temporal"]}.get(name, []):
+        arrow = tab.stage.locator(".lane-picture .copy").get_by_text(state, exact=True)
+        expect(arrow).to_have_count(0)
+    if name == "groups":
+        expect(tab.stage.locator(".groups button")).to_have_count(2)
+    tab.shoot(f"states-{name}")
+
+
+def test_a_first_run_that_is_computed_stopped_or_cannot_be(open_app: Open) -> None:
+    """Nothing was there before it: the stage's shape, and what to do next."""
+    engine = {"num_blocks": 200, "max_model_len": 400}
+    requests = [{"id": name, "prompt_len": 9, "max_tokens": 300} for name in "ABC"]
+    long = {"name": "Long", "engine": engine, "requests": requests}
+    tab = open_app(long, drawn=False, backend="auto")
+    expect(tab.page.get_by_text(re.compile("^Computing"))).to_be_visible()
+    skeleton = tab.page.locator(".skeleton")
+    expect(skeleton).to_contain_text("The run is being computed")
+    tab.shoot("states-computing")
+    tab.page.get_by_role("button", name="Stop").click()
+    expect(tab.page.get_by_text("This run was stopped.")).to_be_visible()
+    expect(skeleton).to_contain_text("press “Run it”")
+    tab.shoot("states-stopped")
+    failed = open_app({"name": "Elsewhere", "requests": [A]}, drawn=False, backend=ELSEWHERE)
+    expect(failed.page.get_by_role("button", name="Try again")).to_be_visible()
+    expect(failed.page.locator(".skeleton")).to_contain_text(
+        "There is no run to show: try it again"
+    )
+    failed.shoot("states-failed")
