@@ -35,7 +35,7 @@ def _absent(note: str) -> Iterator[Mark]:
     lines = (
         ("mid s14 semi", f"No state on show: {note}."),
         ("mid m s125", "A request has state only while it owns blocks."),
-        ("mid m s125", "E goes to the next phase in which something moves."),
+        ("mid m s125", "On the Watch page, the tab Block life-line shows what each block holds."),
     )
     for index, (cls, text) in enumerate(lines):
         yield Mark(

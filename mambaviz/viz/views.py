@@ -402,7 +402,7 @@ class Frame:
         life = self.lives[request]
         plan = next(plan for plan in self.trace.scenario.requests if plan.id == request)
         if life.finished is not None and life.finished <= self.step.index:
-            return f"finished in step {life.finished}"
+            return f"finished in step {life.finished}; its blocks are back in the pool"
         if request in self.step.requests:
             return "scheduled; its blocks come next"
         if request in self.step.preempted:
