@@ -51,8 +51,8 @@ def test_the_migrate_lesson(watch):
     assert stop["copies"] is True
     assert stop["words"][0] == "A outgrows block 3, so its state moves on into block 7."
     assert [text for _, _, text in stop["legend"]] == [
-        "running", "running until now", "speculative", "retired",
-        "prompt", "generated", "draft", "copied now",
+        "running", "until now", "speculative", "retired",
+        "prompt", "generated", "draft", "copy",
     ]  # fmt: skip
 
 
