@@ -164,6 +164,15 @@ def test_the_place_is_said(exhibits: dict[str, Exhibit]) -> None:
     assert told.where(exhibits["S37"], 0, "schedule").endswith("A computes nothing")
 
 
+def test_the_picture_is_told_in_words(exhibits: dict[str, Exhibit]) -> None:
+    around = exhibits["S05"].around(FIX, 1, "post-copy")
+    assert around is not None
+    assert told.alt(around, [("", "as it should be")]) == (
+        "block 1, X, col 1; before of block 2: t4 t5 t6 t7 t8 t9; after: t5 t6 t7 t8 t9 –; "
+        "CHECKPOINT, bias 1; as it should be"
+    )
+
+
 def test_facts_explain_a_difference(exhibits: dict[str, Exhibit]) -> None:
     side = exhibits["S26"].side
     rows = told.facts(side.differences(2, "forward"), [], with_states=False)

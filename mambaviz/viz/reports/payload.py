@@ -209,6 +209,7 @@ class _Packer:
             return
         cell = exhibit.replay.first_wrong_cell
         at_first = cell is not None and (cell.step, cell.phase) == (moment, phase)
+        lines = tuple(told.note(shown, right, subject.state, at_first))
         in_place = shown.source.block == shown.target.block
         marks = pictures.block_picture(
             shown,
@@ -217,9 +218,10 @@ class _Packer:
             subject.state,
             self.side.traces[run].scenario.layer.conv_kernel - 1,
             run == FAULT and in_place and exhibit.replay.report.fault_name == UNORDERED,
-            tuple(told.note(shown, right, subject.state, at_first)),
+            lines,
         )
         self._channel(f"block:{run}").add(frame, (marks,))
+        self._panel(f"alt:{run}", frame, told.alt(shown, lines))
 
     def _lists(self, run: int, moment: int, phase: PhaseName, frame: int) -> None:
         side, panel = self.side, self.panel

@@ -172,9 +172,10 @@ class Museum {
       node.setAttribute("aria-label", title.toLowerCase());
       const panel = { node, head, title, lamps, facts };
       if (run.has_block) {
-        const svg = svgNode("svg", { role: "img", "aria-label": `the block in question ${title.toLowerCase()}`, class: "block" });
+        const svg = svgNode("svg", { role: "img", class: "block" });
         body.append(svg);
         panel.block = this.picture(svg, run.sizes.block);
+        panel.svg = svg;
       } else {
         panel.lists = this.buildLists(body, `block lists ${title.toLowerCase()}`);
       }
@@ -357,6 +358,7 @@ class Museum {
     this.panels.forEach((panel, index) => {
       const shown = index === FAULT && this.flipped ? FIX : index;
       panel.block?.show(run.marks(`block:${shown}`, frame), manner, 1);
+      panel.svg?.setAttribute("aria-label", run.panel(`alt:${shown}`, frame) ?? "");
       panel.lists?.show(run.marks(`lists:${shown}`, frame), manner, 1);
       this.showFacts(panel, facts, shown);
       panel.node.classList.toggle("flipped", shown !== index);
@@ -446,7 +448,7 @@ class Museum {
 
   key(event) {
     if (!this.run || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (!this.root.isConnected || !this.root.clientWidth) return;
+    if (!this.root.isConnected || !this.root.clientWidth || this.hidden.has("transport")) return;
     const [target] = event.composedPath();
     const inList = target instanceof Element && target.matches("input[type=radio]") && /^[\da-z]$/i.test(event.key);
     if (!inList && isTaken(event, this.root)) return;

@@ -59,6 +59,16 @@ def note(around: Around, right: Around, state: StateKind, first: bool) -> list[N
     return lines
 
 
+def alt(around: Around, lines: Sequence[NoteLine]) -> str:
+    """The block's picture in words, for who does not see it."""
+    parts = [f"block {around.target.block}, {around.target.place}"]
+    for side, piece in (("before", around.source), ("after", around.target)):
+        content = " ".join(piece.labels) if piece.labels else f"h({piece.absorbed})"
+        other = f" of block {piece.block}" if piece.block != around.target.block else ""
+        parts.append(f"{side}{other}: {content}")
+    return "; ".join([*parts, around.words, *(text for _, text in lines)])
+
+
 def _short(value: float) -> str:
     return str(int(value)) if value == int(value) else written(value)
 
