@@ -9,7 +9,7 @@ import streamlit as st
 
 from mambaviz.pages import editor, lesson, shell, sidebar, state, tabs, try_out
 from mambaviz.pages.plain import plain
-from mambaviz.pages.runs import Job, Run, RunStore, live_engine, recorded
+from mambaviz.pages.runs import Job, Run, RunStore, live_engine, recorded_run
 from mambaviz.pages.stage_component import StageState, is_drawn, stage
 from mambaviz.pages.state import PageState
 from mambaviz.pages.wishes import standing
@@ -79,8 +79,8 @@ def choose(view: PageState) -> Screen:
     store, session = run_store(), session_name()
     job = store.find(view.scenario, view.backend)
     run = job.run if job else None
-    if run is None and view.preset_shown:
-        run = recorded(view.preset_shown)
+    if run is None:
+        run = recorded_run(view.scenario)
     if run is None and not _given_up(view):
         job = store.request(view.scenario, view.backend, session)
         run = job.run
