@@ -136,7 +136,8 @@ class Museum {
       cell.colSpan = 3;
       return el("tr", "", cell);
     });
-    const rows = this.run.numbers.map((number) => this.numberRow(number));
+    const damagedFirst = [...this.run.numbers].sort((one, other) => other[3] - one[3]);
+    const rows = damagedFirst.map((number) => this.numberRow(number));
     this.find(".numbers table").replaceChildren(head, ...rows, ...notes);
   }
 
