@@ -23,7 +23,7 @@ from mambaviz.viz.scene import Scene, Text
 from mambaviz.viz.theme import LANES
 from mambaviz.viz.views import BlockView, frame_at, frames
 
-MOST_CHARACTERS = 16_000_000
+MOST_CHARACTERS = 20_000_000
 MOST_PACKED = 3_500_000
 
 
