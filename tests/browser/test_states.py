@@ -107,6 +107,17 @@ def test_a_red_lamp_a_red_block_and_a_stopped_copy(open_app: Open) -> None:
     tab.shoot("states-broken")
 
 
+def test_long_names_and_columns_far_apart(open_app: Open) -> None:
+    engine = {"num_blocks": 130, "max_model_len": 200}
+    far = [{**A, "id": "LONG", "prompt_len": 120}, {**A, "id": "B", "prompt_len": 9}]
+    tab = open_app({"name": "Far", "engine": engine, "requests": far}, step=3, phase="forward")
+    expect(tab.stage.locator(".lane .badge").first).to_contain_text("LONG")
+    away = tab.stage.locator(".lane .away")
+    expect(away.nth(0)).to_be_empty()
+    expect(away.nth(1)).to_contain_text("← runs in column")
+    tab.shoot("states-far-apart")
+
+
 @pytest.mark.parametrize(
     ("name", "fields", "says", "drawn"),
     [

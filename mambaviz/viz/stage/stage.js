@@ -332,6 +332,7 @@ class Stage {
       picture.show(marks, manner, this.speed);
     });
     this.follow(manner);
+    if (this.scrolls) this.tellAway(this.find(".lanes .scroll").scrollLeft);
   }
 
   // The layer whose blocks the lanes read: the chosen one, or the first of the group on show.
@@ -398,7 +399,9 @@ class Stage {
         if (index !== this.request) this.choose({ request: index });
       });
       y += height;
-      return { picture: new Picture(lane, run.bodies, run.motion), size, lane, index };
+      const picture = new Picture(lane, run.bodies, run.motion);
+      const away = lane.appendChild(svgNode("text", { x: left + 8, y: size === "full" ? 114.5 : height / 2 + 4 }, "m s125 halo away"));
+      return { picture, size, lane, index, away };
     });
     this.left = left;
     this.scalePictures();
@@ -412,7 +415,7 @@ class Stage {
   // On a long axis, keep the column at work in view; labels on the left stay where they are.
   follow(manner) {
     const { scale, room } = this; // known already: asking the page now would make it lay out twice
-    if (this.run.groups[this.group].width * scale <= room) return;
+    if (!this.scrolls) return;
     const running = this.chosenPicture().nodes.get("running");
     if (!running) return;
     const scroll = this.find(".lanes .scroll");
@@ -420,6 +423,10 @@ class Stage {
     if (first > scroll.scrollLeft + this.left * scale && last < scroll.scrollLeft + room) return;
     const before = Math.min(room * 0.35, room - (last - first) - 12);
     scroll.scrollTo({ left: Math.max(0, first - Math.max(before, this.left * scale)), behavior: manner === "jump" ? "auto" : "smooth" });
+  }
+
+  get scrolls() {
+    return this.run.groups[this.group].width * this.scale > this.room;
   }
 
   // From where to where the selected lane is at work, in pixels: running column and arrows.
@@ -439,6 +446,19 @@ class Stage {
     this.headGutter.style.transform = move(scrollLeft / this.scale, 0);
     for (const { picture } of this.lanes?.pictures ?? []) {
       picture.layers[3].style.transform = move(scrollLeft / this.scale, 0);
+    }
+    this.tellAway(scrollLeft);
+  }
+
+  // A lane whose running column is scrolled out of view says where it is.
+  tellAway(scrollLeft) {
+    const { lefts } = this.run.groups[this.group];
+    for (const { picture, away } of this.lanes?.pictures ?? []) {
+      const at = picture.nodes.get("running")?.entry[1];
+      const [before, after] = [at * this.scale < scrollLeft, at * this.scale > scrollLeft + this.room];
+      const column = lefts.findLastIndex((left) => left <= at + 3);
+      away.textContent = before ? `← runs in column ${column}` : after ? `runs in column ${column} →` : "";
+      away.style.transform = move(scrollLeft / this.scale, 0);
     }
   }
 
