@@ -18,6 +18,9 @@ function clamp(value, low, high) {
 
 function sizeSvg(svg, width, height, scale, margin = 0) {
   const [wide, high] = [width + 2 * margin, height + 2 * margin];
+  const size = `${-margin} ${-margin} ${wide} ${high} at ${scale}`;
+  if (svg.dataset.size === size) return; // set again, it would be laid out again
+  svg.dataset.size = size;
   svg.setAttribute("viewBox", `${-margin} ${-margin} ${wide} ${high}`);
   svg.setAttribute("width", wide * scale);
   svg.setAttribute("height", high * scale);

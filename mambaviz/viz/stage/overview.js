@@ -38,6 +38,7 @@ class Overview {
     const key = `${this.lens.hidden}:${Math.round(width)}`;
     if (this.key === key || !width) return;
     this.key = key;
+    this.width = width;
     this.dense = !this.lens.hidden;
     this.perMark = this.dense ? Math.ceil((LEAST_MARK * count) / width) : 1;
     strip.classList.toggle("dense", this.dense);
@@ -113,7 +114,7 @@ class Overview {
   }
 
   showCursor(step) {
-    const width = this.strip.clientWidth;
+    const { width } = this; // known since it was built: asking now would make the page lay out
     const room = width / this.run.steps.length;
     const x = (step + 0.5) * room;
     this.cursor.setAttribute("d", `M${x} 0V26M${x - 4} 26h8l-4 -5z`);

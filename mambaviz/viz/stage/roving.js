@@ -14,7 +14,10 @@ class Roving {
   refresh() {
     const items = this.items();
     const at = items.includes(this.at) ? this.at : items[0];
-    items.forEach((item) => item.setAttribute("tabindex", item === at ? 0 : -1));
+    for (const item of items) {
+      const order = item === at ? "0" : "-1";
+      if (item.getAttribute("tabindex") !== order) item.setAttribute("tabindex", order);
+    }
   }
 
   listen(on) {

@@ -10,7 +10,11 @@ const STEPPING = new Set([" ", "ArrowRight", "ArrowLeft", "Home", "End", "e", "E
 
 // Lines of text that only a screen reader sees.
 function toldLines(holder, lines) {
-  holder.replaceChildren(...lines.map((line) => el("li", "", line)));
+  while (holder.children.length > lines.length) holder.lastChild.remove();
+  lines.forEach((line, index) => {
+    const item = holder.children[index] ?? holder.appendChild(el("li", ""));
+    if (item.textContent !== line) item.textContent = line;
+  });
 }
 
 class Stage {
@@ -180,6 +184,16 @@ class Stage {
     this.labelSums();
     this.fitLegend();
     this.tips.hide();
+    this.changesRoom = null;
+    if (this.lanes) this.showPanels("jump");
+  }
+
+  // The stage is as high as what it says, step by step; only its width is a reason to fit anew.
+  fitWidth() {
+    const width = this.root.clientWidth;
+    if (width === this.fitted) return;
+    this.fitted = width;
+    this.fit();
   }
 
   // The legend keeps to one line; what does not fit waits behind a button at its end.
@@ -208,7 +222,8 @@ class Stage {
 
   // Pictures are drawn at their own size; a narrow panel makes them a little smaller.
   scalePictures() {
-    this.room = this.find(".lanes .scroll").clientWidth;
+    const scroll = this.find(".lanes .scroll");
+    [this.room, this.scrolled] = [scroll.clientWidth, scroll.scrollLeft];
     const lanes = this.room - 8; // its padding
     const state = this.find(".state .scroll").clientWidth - 24; // its padding
     const { sizes, groups } = this.run;
@@ -305,8 +320,8 @@ class Stage {
     const manner = how === "jump" || still ? "jump" : copies && forward ? "copy" : "fade";
     this.showLanes(manner);
     this.showState(manner);
-    this.showChanges(manner);
     this.showTexts();
+    this.showPanels(manner);
     this.overview.show(frame);
     this.showChips();
     this.showLamps();
@@ -314,6 +329,8 @@ class Stage {
     this.grid.refresh();
     this.links.refresh();
     for (const group of this.groups) group.refresh();
+    if (this.scrolls) this.tellAway(this.scrolled);
+    this.follow(manner); // last: it may have to measure, and nothing changes after it
     const { fade, draw, slide, frame: framed, rest } = run.motion;
     return ((copies ? draw + slide + framed : fade) + rest) / this.speed;
   }
@@ -331,8 +348,6 @@ class Stage {
       const marks = run.marks(`lane:${this.group}:${layer}:${index}:${size}`, this.frame);
       picture.show(marks, manner, this.speed);
     });
-    this.follow(manner);
-    if (this.scrolls) this.tellAway(this.find(".lanes .scroll").scrollLeft);
   }
 
   // The layer whose blocks the lanes read: the chosen one, or the first of the group on show.
@@ -414,15 +429,15 @@ class Stage {
 
   // On a long axis, keep the column at work in view; labels on the left stay where they are.
   follow(manner) {
-    const { scale, room } = this; // known already: asking the page now would make it lay out twice
+    const { scale, scrolled, room } = this; // known already: asking would make the page lay out
     if (!this.scrolls) return;
     const running = this.chosenPicture().nodes.get("running");
     if (!running) return;
-    const scroll = this.find(".lanes .scroll");
     const [first, last] = this.atWork(running.entry[1]);
-    if (first > scroll.scrollLeft + this.left * scale && last < scroll.scrollLeft + room) return;
+    if (first > scrolled + this.left * scale && last < scrolled + room) return;
     const before = Math.min(room * 0.35, room - (last - first) - 12);
-    scroll.scrollTo({ left: Math.max(0, first - Math.max(before, this.left * scale)), behavior: manner === "jump" ? "auto" : "smooth" });
+    const left = Math.max(0, first - Math.max(before, this.left * scale));
+    this.find(".lanes .scroll").scrollTo({ left, behavior: manner === "jump" ? "auto" : "smooth" });
   }
 
   get scrolls() {
@@ -443,6 +458,7 @@ class Stage {
 
   pinGutter() {
     const { scrollLeft } = this.find(".lanes .scroll");
+    this.scrolled = scrollLeft;
     this.headGutter.style.transform = move(scrollLeft / this.scale, 0);
     for (const { picture } of this.lanes?.pictures ?? []) {
       picture.layers[3].style.transform = move(scrollLeft / this.scale, 0);
@@ -457,7 +473,8 @@ class Stage {
       const at = picture.nodes.get("running")?.entry[1];
       const [before, after] = [at * this.scale < scrollLeft, at * this.scale > scrollLeft + this.room];
       const column = lefts.findLastIndex((left) => left <= at + 3);
-      away.textContent = before ? `← runs in column ${column}` : after ? `runs in column ${column} →` : "";
+      const told = before ? `← runs in column ${column}` : after ? `runs in column ${column} →` : "";
+      if (away.textContent !== told) away.textContent = told;
       away.style.transform = move(scrollLeft / this.scale, 0);
     }
   }
@@ -483,6 +500,19 @@ class Stage {
     segments(this.find(".groups"), names, this.group, "cache group", (index) => this.chooseGroup(index));
   }
 
+  // The expert panels, as far as one sees them: what is folded is drawn when it is unfolded.
+  showPanels(manner) {
+    if (this.sees("changes")) this.showChanges(manner);
+    if (this.sees("why")) this.showWhy();
+    // A pinned field marks its blocks through the table's rows.
+    if (this.sees("metadata") || this.links.shown?.kind === "field") this.showMetadata();
+  }
+
+  sees(panel) {
+    if (!this.details || this.hidden?.has("panels")) return false;
+    return this.tab === panel || !this.root.classList.contains("low");
+  }
+
   showChanges(manner) {
     const { run } = this;
     const [layer] = run.layers[this.layer];
@@ -490,8 +520,8 @@ class Stage {
     const none = marks.size === 0;
     if (!this.isNew("changes", none, this.hex) && none) return;
     const width = run.panel(`width:${layer}`, this.frame) ?? 0;
-    const room = this.find(".changes .body").clientWidth || width;
-    const scale = clamp(room / (width || 1), 0.9, 1); // a little too wide is made to fit
+    this.changesRoom ??= this.find(".changes .body").clientWidth;
+    const scale = clamp((this.changesRoom || width) / (width || 1), 0.9, 1); // a little too wide is made to fit
     sizeSvg(this.find(".change-picture"), width, run.sizes.changes[1], scale);
     // A block's grids stand at another place in every phase: they do not slide, they are new.
     const how = manner === "copy" ? "copy" : "jump";
@@ -506,13 +536,21 @@ class Stage {
 
   showTexts() {
     const { run, frame } = this;
-    const [, group, twin] = run.layers[this.layer];
+    const [, , twin] = run.layers[this.layer];
     const told = run.panel(`words:${this.request}:${twin}`, frame);
     if (this.isNew("words", told)) this.say(told);
-    const why = run.panel("why", frame);
-    if (this.isNew("why", why)) whyTable(this.find(".why .body"), why);
     const pool = run.panel("pool", frame);
     if (this.isNew("pool", pool)) this.find(".pool").textContent = pool;
+  }
+
+  showWhy() {
+    const why = this.run.panel("why", this.frame);
+    if (this.isNew("why", why)) whyTable(this.find(".why .body"), why);
+  }
+
+  showMetadata() {
+    const { run, frame } = this;
+    const [, group] = run.layers[this.layer];
     const found = run.panel(`metadata:${this.group}`, frame) ?? run.panel(`metadata:${group}`, frame);
     if (!this.isNew("metadata", found)) return;
     this.find(".metadata .note").textContent = found.note;
@@ -768,7 +806,7 @@ class Stage {
     const dark = matchMedia("(prefers-color-scheme: dark)");
     this.on(dark, "change", () => setTimeout(() => this.dress(), 50));
     this.root.ownerDocument.fonts.ready.then(() => this.run && this.fitLegend());
-    const observer = new ResizeObserver(() => this.fit());
+    const observer = new ResizeObserver(() => this.fitWidth());
     observer.observe(this.root);
     this.leavers.push(() => observer.disconnect());
   }
@@ -807,10 +845,11 @@ class Stage {
       node.tabIndex = node.dataset.tab === tab ? 0 : -1;
       this.find(`.lower .${node.dataset.tab}`).classList.toggle("chosen", chosen);
     }
-    if (this.details && this.run) {
-      this.seen.changes = null; // drawn to fit, which it cannot be while it is folded
-      this.showChanges("jump");
-    }
+    if (!this.lanes) return; // a run that has just come in is shown in a moment
+    this.seen.changes = this.changesRoom = null; // drawn to fit, which it cannot be while folded
+    this.showPanels("jump");
+    this.links.refresh();
+    for (const group of this.groups) group.refresh();
   }
 
   toggleDetails() {
