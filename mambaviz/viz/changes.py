@@ -86,19 +86,18 @@ def changes(
 
 
 def _block(view: ChangeView, x: float, trace: Trace, scales: Scales) -> Iterator[Mark]:
-    key = f"{view.block}"
-    yield Mark(f"chip{key}", x + 12, 0, shapes.block_chip(view.block, view.role, 42, 22))
+    yield Mark(f"chip{view.block}", x + 12, 0, shapes.block_chip(view.block, view.role, 42, 22))
     where = f"of {view.request}, column {view.column}" if view.request else "held by nobody"
-    yield Mark(f"of{key}", x + 62, 15, _text("m s125", where))
-    for side, offset in (("before", 0.0), ("after", Z.after)):
-        yield Mark(f"{side}{key}", x + Z.left + offset, 36, _text("m s12", side))
+    yield Mark(f"of{view.block}", x, 0, _heading(where))
     for changed in view.states:
         yield from _state(view, changed, x, trace, scales)
 
 
-@lru_cache(maxsize=8192)
-def _text(cls: str, text: str) -> Body:
-    return Body("", (Text(cls, 0, 0, text),), layer=2)
+@lru_cache(maxsize=1024)
+def _heading(where: str) -> Body:
+    sides = (("before", 0.0), ("after", Z.after))
+    names = (Text("m s12", Z.left + offset, 36, side) for side, offset in sides)
+    return Body("", (Text("m s125", 62, 15, where), *names), layer=2)
 
 
 def _state(
@@ -112,6 +111,7 @@ def _state(
     after = _grid(tensor, changed.after, view.block)
     y = Z.conv if changed.state == "conv" else Z.temporal
     differs = after.raw != before.raw
+    differing = tuple(differs.any(axis=1).tolist())
     for side, grid, left in (
         ("before", before, x + Z.left),
         ("after", after, x + Z.left + Z.after),
@@ -119,8 +119,9 @@ def _state(
         name = f"{changed.state}-{side}{view.block}"
         yield Mark(name, left, y, grid.body)
         label = changed.label_before if side == "before" else changed.label_after
-        marked = differs if side == "after" else np.zeros_like(differs)
-        yield from _labels(name, label, changed.state, grid, left, y, marked)
+        marked = differing if side == "after" else (False,) * len(differing)
+        labels = _labels(changed.state, label, grid.rows, grid.cell, marked)
+        yield Mark(f"{name}-labels", left - 3, y, labels)
     frame = Path("changed", outline(differs[: grid.rows, : grid.columns], grid.cell))
     body = Body("frame", (frame,), layer=2)
     yield Mark(f"{changed.state}-frame{view.block}", x + Z.left + Z.after, y, body)
@@ -173,29 +174,25 @@ def _letters(values: np.ndarray, scales: np.ndarray) -> tuple[str, ...]:
     return tuple("".join(map(heat_letter, line, ends)) for line, ends in pairs)
 
 
+@lru_cache(maxsize=8192)
 def _labels(
-    name: str,
-    label: Label,
-    state: StateKind,
-    grid: _Grid,
-    left: float,
-    y: float,
-    marked: np.ndarray,
-) -> Iterator[Mark]:
+    state: StateKind, label: Label, rows: int, cell: float, marked: tuple[bool, ...]
+) -> Body:
+    """What stands left of a grid: tokens of a conv state's rows, or the h(n); bold where a row
+    (of all, drawn or not) has changed."""
     if state == "temporal":
         text = "empty" if label.absorbed is None else f"h({label.absorbed})"
-        cls = "end s12 semi" if marked.any() else "end m s12"
-        yield Mark(f"{name}-h", left - 3, y + 12, _text(cls, text))
-        return
-    any_marked = [bool(line.any()) for line in marked]
-    middle = y + grid.cell / 2 + 4.2
-    for row in range(grid.rows):
-        if grid.cell < 11 and row % 2:
-            continue  # every second label is all that fits
+        return Body("", (Text(_weight(any(marked)), 0, 12, text),), layer=2)
+    texts = []
+    for row in range(0, rows, 1 if cell >= 11 else 2):  # every second one where no more fit
         token = label.rows[row] if row < len(label.rows) else None
-        cls = "end s12 semi" if any_marked[row] else "end m s12"
         text = "–" if token is None else f"t{token}"
-        yield Mark(f"{name}-{row}", left - 3, middle + row * grid.cell, _text(cls, text))
+        texts.append(Text(_weight(marked[row]), 0, cell / 2 + 4.2 + row * cell, text))
+    return Body("", tuple(texts), layer=2)
+
+
+def _weight(changed: bool) -> str:
+    return "end s12 semi" if changed else "end m s12"
 
 
 def outline(cells: np.ndarray, size: float) -> str:

@@ -65,7 +65,7 @@ def replay_html(
     payload = payload or stage_payload(trace)
     place = {"step": step, "phase": phase, "request": request, "layer": layer}
     asked = {**place, "details": details, "run": payload.run}
-    data = {"payload": payload.text, "asked": asked, "hidden": []}
+    data = {"payload": payload.packed, "asked": asked, "hidden": []}
     return _PAGE.format(
         policy=_POLICY,
         title=escape(f"mambaviz: {trace.scenario.name}"),

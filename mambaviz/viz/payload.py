@@ -8,11 +8,13 @@ same way. A run of 200 steps stays within a few megabytes.
 from __future__ import annotations
 
 import base64
+import gc
 import gzip
 import json
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from mambaviz.trace import INVARIANTS, PHASES, PhaseName, Role, Step, Trace
@@ -78,12 +80,26 @@ def stage_payload(trace: Trace, progress: Callable[[int], None] | None = None) -
 
     ``progress(steps_drawn)`` is called after every step; what it raises ends the drawing.
     """
-    data = _Packer(trace).pack(progress or (lambda _: None))
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    with _collector_paused():
+        data = _Packer(trace).pack(progress or (lambda _: None))
+        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     about = tuple(
         requests_about(step, phase) for step in trace.steps for phase in range(len(PHASES))
     )
     return StagePayload(f"{trace.scenario_hash}:{trace.backend}", text, about, first_event(trace))
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """A picture has no cycles, but hundreds of thousands of parts: looking through them again and
+    again for garbage takes as long as drawing them."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 LaneSize = Literal["full", "small", "line"]
@@ -110,6 +126,7 @@ class _Packer:
         self.panels: dict[str, dict[int, int]] = {}
         self.twins = twin_layers(trace)
         self.looks: dict[int, Hashable] = {}
+        self.drawn: dict[str, Hashable] = {}  # by channel, the view that stands there
         self.last_panel: dict[str, int] = {}
         self.roles: set[Role] = set()  # that occur in this run
         self.statuses: set[RowStatus] = set()
@@ -215,16 +232,23 @@ class _Packer:
             self.channels[name] = Channel(self.bodies, self.names)
         return self.channels[name]
 
-    def _panel(self, name: str, frame: Frame, key: Hashable, value: Json) -> None:
-        """``value`` is shown from this frame on; JSON of equal ``key`` is kept once."""
-        number = self.texts.number((name.split(":")[0], key), value)
+    def _panel(self, name: str, frame: Frame, key: Hashable, make: Callable[[], Json]) -> None:
+        """``make()`` is shown from this frame on; JSON of equal ``key`` is made and kept once."""
+        number = self.texts.number_of((name.split(":")[0], key), make)
         if self.last_panel.get(name) != number:
             self.panels.setdefault(name, {})[frame.index] = number
             self.last_panel[name] = number
 
     def _told(self, name: str, frame: Frame, lines: alt.Lines) -> None:
         """A picture in words. A line comes again and again, so each is kept once."""
-        self._panel(name, frame, lines, [self.lines.number(line, line) for line in lines])
+        self._panel(name, frame, lines, lambda: [self.lines.number(line, line) for line in lines])
+
+    def _is_new(self, name: str, view: Hashable) -> bool:
+        """Whether a picture has to be drawn: it shows the view and nothing else."""
+        if name in self.drawn and self.drawn[name] == view:
+            return False
+        self.drawn[name] = view
+        return True
 
     def _frame(self, frame: Frame) -> None:
         looks = [frame.look(request) for request in self.requests]
@@ -241,6 +265,8 @@ class _Packer:
         for layer in self.layers:
             if layer not in self.twins:
                 view = frame.state(request, layer)
+                if not self._is_new(f"state:{index}:{layer}", view):
+                    continue
                 stage = state_stage.state(view)
                 self._channel(f"state:{index}:{layer}").add(frame.index, (stage,))
                 self._told(f"alt-state:{index}:{layer}", frame, alt.state(view))
@@ -251,6 +277,8 @@ class _Packer:
         )
         for group, layer in self._lane_layers():
             view = frame.lane(request, group, layer)
+            if not self._is_new(f"lane:{group}:{layer}:{index}", view):
+                continue
             self.roles.update(cell.role for cell in view.cells)
             self.statuses.update(view.tokens)
             self._told(f"alt-lane:{group}:{layer}:{index}", frame, alt.lane(view))
@@ -270,10 +298,12 @@ class _Packer:
 
     def _changes(self, frame: Frame, layer: int) -> None:
         views = frame.changes(layer)
+        if not self._is_new(f"changes:{layer}", views):
+            return
         marks, width = changes.changes(views, self.trace, self.scales)
         self._told(f"alt-changes:{layer}", frame, alt.changes(views))
         self._channel(f"changes:{layer}").add(frame.index, (marks,))
-        self._panel(f"width:{layer}", frame, short(width), short(width))
+        self._panel(f"width:{layer}", frame, short(width), lambda: short(width))
 
     def _texts(self, frame: Frame) -> None:
         for layer in self.layers:
@@ -281,15 +311,15 @@ class _Packer:
                 continue  # a sentence names no layer
             for index, request in enumerate(self.requests):
                 told = words(frame, request, layer)
-                self._panel(f"words:{index}:{layer}", frame, told, _words_json(told))
+                self._panel(f"words:{index}:{layer}", frame, told, partial(_words_json, told))
         reasons = tables.why(frame)
-        self._panel("why", frame, reasons, _why_json(reasons))
+        self._panel("why", frame, reasons, lambda: _why_json(reasons))
         for group in self.groups:
             if layers_of(self.trace, group):
                 found = tables.metadata(frame, group)
-                self._panel(f"metadata:{group}", frame, found, self._metadata_json(found))
+                self._panel(f"metadata:{group}", frame, found, partial(self._metadata_json, found))
         pool = pool_text(frame)
-        self._panel("pool", frame, pool, pool)
+        self._panel("pool", frame, pool, lambda: pool)
 
     def _metadata_json(self, found: tables.MetadataTable) -> Json:
         rows = [

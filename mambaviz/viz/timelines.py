@@ -7,7 +7,7 @@ reads them back.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from mambaviz.viz.scene import Body, Mark, body_json, short
@@ -28,6 +28,11 @@ class Table:
             found = self.numbers[key] = len(self.values)
             self.values.append(value)
         return found
+
+    def number_of(self, key: Hashable, make: Callable[[], Json]) -> int:
+        """The same for a value that takes a while to make."""
+        found = self.numbers.get(key)
+        return self.number(key, make()) if found is None else found
 
 
 class Bodies(Table):
