@@ -76,7 +76,9 @@ def axis_of(trace: Trace, group: int) -> Axis:
     )
     if engine.mode == "none" and layers_of(trace, group):
         return _one_column(longest, columns)
-    return _even_columns(engine.block_size, max(columns, 1))
+    crowded = engine.num_blocks > 100 and longest >= 100  # ids and h(n) of three digits
+    least = Z.wide_column if crowded else Z.column
+    return _even_columns(engine.block_size, max(columns, 1), least)
 
 
 def most_tokens(trace: Trace) -> int:
@@ -100,11 +102,11 @@ def _one_column(tokens: int, columns: int) -> Axis:
     return Axis(tuple(lefts), width / tokens, tokens, 1)
 
 
-def _even_columns(block_size: int, columns: int) -> Axis:
+def _even_columns(block_size: int, columns: int, least: float) -> Axis:
     room = Z.width - Z.left
-    most = int(room // Z.column)  # so many columns fit at once
+    most = int(room // least)  # so many columns fit at once
     token = min(Z.token, max(8.0, room / (block_size * min(columns, most))))
-    width = max(Z.column, block_size * token)
+    width = max(least, block_size * token)
     shown = max(columns, int(room // width))  # the axis goes on to the panel's edge
     lefts = tuple(Z.left + index * width for index in range(shown + 1))
     return Axis(lefts, width / block_size, block_size, shown)
@@ -391,14 +393,17 @@ def _links(cell: BlockView) -> Links | None:
 
 
 def _first_line(cell: BlockView, left: float, width: float, y: float) -> Iterator[Primitive]:
-    """Id, letter and state; three digits each are set smaller, so that they keep apart."""
+    """Id, letter and state; three digits each are set smaller, so that they keep apart.
+
+    The letter stands where the id ends in a wide font: a machine without the page's own has one.
+    """
     block, letter, state = str(cell.block), LETTER[cell.role], _state_text(cell)
     needed = left + 9 * len(block) + (13 if letter else 0) + 8 * len(state) + 14
     close = needed > width
-    digit, right = (7.4, 5) if close else (8.6, 8)
+    digit, right = (9.1, 5) if close else (10.8, 8)
     yield Text("id close" if close else "id", left, y, block)
     if letter:
-        yield Text("s12 semi", left + digit * len(block) + (3 if close else 4.5), y, letter)
+        yield Text("s12 semi", left + digit * len(block) + 2.4, y, letter)
     if close:
         state = "old" if cell.stale else state.replace(" has it", "’s")
     yield Text("end s12 semi" if close else "end s135 semi", width - right, y, state)

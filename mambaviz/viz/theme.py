@@ -180,6 +180,7 @@ class LaneSizes:
 
     left: float = 62  # where column 0 begins; labels stand before it
     column: float = 92  # never narrower: a block has to be readable
+    wide_column: float = 108  # where ids and token counts have three digits
     token: float = 23
     width: float = 614  # of the panel's picture; longer runs scroll
     heading: float = 16
