@@ -23,9 +23,9 @@ from mambaviz.viz.theme import EASING, MOTION
 from .conftest import ROOT, free_port, wait_until_healthy
 from .test_watch import LAPTOP, PROJECTOR, Watch
 
-VERY_SLOW = 240_000  # ms: 200 steps computed and drawn on a small machine that others use too
+VERY_SLOW = 600_000  # ms: 200 steps computed and drawn on a small machine that others use too
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.fixture(scope="module")
@@ -331,7 +331,7 @@ def test_the_largest_run_shows_progress_can_be_stopped_and_stays_in_one_node(
     expect(page).to_have_url(re.compile(r"step=19\d&phase=commit"), timeout=VERY_SLOW)
     page.keyboard.press("Home")
     page.keyboard.press("e")
-    expect(page).to_have_url(re.compile(r"phase="), timeout=VERY_SLOW)
+    expect(page).not_to_have_url(re.compile(r"step=19\d"), timeout=VERY_SLOW)
     tab.shoot("watch-largest")
     assert node is not None
     assert node.evaluate("node => node.isConnected"), "the stage was mounted anew"

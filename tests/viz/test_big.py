@@ -121,9 +121,14 @@ def test_an_absent_request_says_why_in_its_line(big: Trace) -> None:
 )
 def test_three_digits_each_are_set_closer(block, absorbed, role, size) -> None:
     cell = BlockView(3, block, role, absorbed, (165, 166, 167), 0)
-    texts = [p for p in lanes.block_body(cell, 88, 43).parts if isinstance(p, Text)]
-    assert texts[0].cls == size
-    # Ids are set at most 8.6 px a digit, states at 7.2 px a letter: they must not meet.
-    left = texts[0].x + (7.4 if size == "id close" else 8.6) * len(str(block)) + 11
-    right = texts[2].x - (6.2 if size == "id close" else 7.2) * len(texts[2].text)
-    assert left <= right
+    width = LANES.wide_column - 4
+    number, letter, state = (
+        p
+        for p in lanes.block_body(cell, width, 43).parts
+        if isinstance(p, Text) and p.cls != "win s12"
+    )
+    assert number.cls == size
+    # As wide as a wide font sets them: neither may meet its neighbour.
+    digit, per_letter = (9.05, 7.45) if size == "id close" else (10.8, 7.9)
+    assert number.x + digit * len(str(block)) <= letter.x
+    assert letter.x + 9.3 <= state.x - per_letter * len(state.text)
