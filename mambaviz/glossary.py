@@ -113,8 +113,10 @@ _BLOCKS = (
     _term(
         "speculative",
         "1",
-        "Scratch behind the running block: each draft’s state has one of its own, so that a "
+        "A scratch block behind the running one: each draft’s state has one of its own, so that a "
         "rejected draft spoils nothing.",
+        "speculative block",
+        "speculative blocks",
         "scratch block",
         "scratch blocks",
         "scratch",
@@ -128,8 +130,8 @@ _BLOCKS = (
     _term(
         "retired",
         "1",
-        "An id that stays in the worker’s row after the scheduler’s list has dropped it; in the "
-        "pool the block may still be cached.",
+        "An id that stays in the worker’s row after the scheduler’s list has dropped it; with a "
+        "green edge and a C, the pool still keeps the block cached.",
     ),
     _term("free", "1", "A block that nobody holds; its bytes mean nothing until it is written."),
     _term(

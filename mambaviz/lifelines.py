@@ -59,7 +59,8 @@ class LifeEvent:
 
     ``tokens`` are the first and last query token of a forward, ``source`` the blocks that a copy
     read (conv and temporal may come from two), ``holds`` what the bytes of the first layer say
-    afterwards, ``references`` how many lists hold the block afterwards.
+    afterwards, ``references`` how many lists hold the block afterwards. ``lost`` is the ``n`` of
+    a saved h(n) that goes with a block freed before it was registered.
     """
 
     frame: int
@@ -73,6 +74,7 @@ class LifeEvent:
     holds: int | None = None
     why: Why = ""
     references: int = 0
+    lost: int | None = None
 
     @property
     def step(self) -> int:
@@ -161,7 +163,24 @@ def _events(history: History) -> dict[int, list[LifeEvent]]:
         for block, event in _writes(history, frame, step, phase):
             found.setdefault(block, []).append(event)
         before = tables
-    return found
+    return {block: list(_with_past(events)) for block, events in found.items()}
+
+
+def _with_past(events: Sequence[LifeEvent]) -> Iterator[LifeEvent]:
+    """What a block held when it was registered, and what was lost when it was freed."""
+    held, saved = None, False
+    for event in events:
+        if event.kind == "taken" and event.references == 1:
+            held, saved = None, False  # the bytes of an earlier owner
+        elif event.kind in ("forward", "migrate", "checkpoint"):
+            held, saved = event.holds, event.kind == "checkpoint"
+        elif event.kind == "registered":
+            yield replace(event, holds=held)
+            continue
+        elif event.kind == "freed" and not event.prefix and saved:
+            yield replace(event, lost=held)
+            continue
+        yield event
 
 
 def _moves(

@@ -100,7 +100,7 @@ def _phase_lines(step: Step, phase: Phase) -> Iterator[str]:
     if phase.name == "allocate" and phase.tables is not None:
         for request in step.order:
             yield from _row_lines(request, phase.tables.rows[request])
-        yield _line("allocate", f"{step.free_count} blocks free")
+        yield _line("allocate", f"{step.free_count} blocks free or only cached")
     if phase.name == "metadata":
         for metadata in step.metadata:
             yield _line("metadata", _metadata(metadata))
@@ -171,9 +171,10 @@ def copy_text(copy: BlockCopy) -> str:
     name = f"{copy.request} {copy.kind.upper()} layer {copy.layer} {copy.state}"
     if copy.skipped is not None:
         return f"{name}: skipped, {copy.skipped}"
+    itself = ", onto itself" if copy.onto_itself else ""
     return (
         f"{name}: block {copy.src_block} → {copy.dst_block}, bias {copy.bias}, "
-        f"{copy.num_bytes} bytes"
+        f"{copy.num_bytes} bytes{itself}"
     )
 
 

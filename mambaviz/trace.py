@@ -140,6 +140,12 @@ class BlockCopy(_Record):
     num_bytes: int
     skipped: str | None = None  # the guard's reason, in words
 
+    @property
+    def onto_itself(self) -> bool:
+        """Whether source and target are the same bytes: they are copied, and none changes."""
+        same = self.src_block == self.dst_block and self.source == self.target
+        return same and self.skipped is None
+
 
 class Decision(_Record):
     """What a copy launch decided for one request, value by value (sections 3.2 to 3.4, 3.7).

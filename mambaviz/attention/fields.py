@@ -127,7 +127,8 @@ FIELDS: dict[str, FieldInfo] = {
         "4.4",
     ),
     "num_accepted_tokens": FieldInfo(
-        "Tokens the last verification kept, bonus token included: the state to start from lies "
+        "Tokens the verification of the step before kept, bonus token included (this step’s own "
+        "comes after the forward): the state to start from lies "
         "this many minus one past the running one.",
         "the counts of the decode rows; as given where query_start_loc_d is absent",
         "where accepted counts were given",

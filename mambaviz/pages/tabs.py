@@ -16,7 +16,7 @@ from mambaviz.pages.tab_component import CHOSEN, chosen_block, figure
 from mambaviz.provenance import provenance
 from mambaviz.trace import BlockCopy, StateSpec, Step, Trace
 from mambaviz.viz.legend import ROLE_NAME
-from mambaviz.viz.shapes import KIND_NAME
+from mambaviz.viz.shapes import KIND_NAME, ONTO_ITSELF
 from mambaviz.viz.tabs.byte_ranges import copy_picture, range_words
 from mambaviz.viz.tabs.html import nothing, patterns
 from mambaviz.viz.tabs.lifelines import lifelines_html
@@ -191,6 +191,8 @@ def _picture(trace: Trace, copy: BlockCopy) -> str:
         f"{copy.num_bytes} bytes, from {range_words(copy.source)} of block {copy.src_block} "
         f"to {range_words(copy.target)} of block {copy.dst_block}, bias {copy.bias}"
     )
+    if copy.onto_itself:
+        said += f": {ONTO_ITSELF}, so no byte changes"
     picture = copy_picture(
         copy, trace.spec_of[copy.layer, copy.state], trace.scenario.engine.layout
     )

@@ -9,6 +9,7 @@ import streamlit as st
 
 from mambaviz.pages import editor, lesson, shell, sidebar, state, tabs, try_out
 from mambaviz.pages.plain import plain
+from mambaviz.pages.progress import expected_steps
 from mambaviz.pages.runs import Job, Run, RunStore, live_engine, recorded_run
 from mambaviz.pages.stage_component import StageState, is_drawn, stage
 from mambaviz.pages.state import PageState
@@ -158,9 +159,11 @@ def _may_start(run: Run) -> bool:
 
 
 def _how_far(job: Job) -> str:
-    """``Computing step 45 of about 200, about 12 s left``; before that, what is being loaded."""
+    """``Computing step 45 of about 200, about 12 s left``; before that, what is being loaded and
+    about how many steps will come."""
     if job.progress is None or not job.progress.done:
-        return f"Computing: {job.message}"
+        steps = expected_steps(job.scenario)
+        return f"Computing about {steps} {'step' if steps == 1 else 'steps'}: {job.message}"
     return job.progress.sentence()
 
 

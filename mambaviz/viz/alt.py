@@ -54,7 +54,7 @@ def block(cell: BlockView) -> str:
     """``block 3, running, state after 7 tokens, window t5 t6 t7 from row 1``."""
     if cell.role == "null":
         return "null block, nothing is kept here"
-    parts = [f"block {cell.block}", cell.role]
+    parts = [f"block {cell.block}", _role(cell)]
     if cell.holder:
         parts.append(f"taken by {cell.holder}")
     elif cell.state:
@@ -64,6 +64,10 @@ def block(cell: BlockView) -> str:
     if cell.wrong:
         parts.append("an invariant is broken here")
     return ", ".join(parts)
+
+
+def _role(cell: BlockView | BarView) -> str:
+    return "retired from the row, still cached" if cell.kept else cell.role
 
 
 def _listed(view: LaneView, cell: BlockView) -> str:
@@ -83,6 +87,8 @@ def copy_made(copy: CopyView) -> str:
     if copy.has_temporal:
         moved = f"temporal state from block {copy.temporal_block} to {copy.dst_block}"
         stopped = f"temporal stopped, {copy.temporal_skipped}"
+        if copy.temporal_stays:
+            moved = f"temporal state stays in block {copy.dst_block}, copied onto itself"
         parts.append(stopped if copy.temporal_skipped else moved)
     return ": ".join((parts[0], "; ".join(parts[1:])))
 
@@ -113,7 +119,7 @@ def _bar(bar: BarView) -> str:
     if bar.role == "null":
         return "null block, nothing is kept here"
     held = f"taken by {bar.holder}" if bar.holder else _holds(bar.absorbed)
-    parts = [f"block {bar.block}", bar.role, held]
+    parts = [f"block {bar.block}", _role(bar), held]
     if bar.stale:
         parts.append("bytes of an earlier owner")
     if bar.was is not None and bar.role != "retired":

@@ -182,7 +182,7 @@ def _gutter(
     request: str, has_row: bool, has_state: bool, batch_row: int | None, note: str, small: bool
 ) -> Iterator[Mark]:
     height = Z.small_height if small else Z.height
-    yield Mark("gutter", 0, 0, Body("", (Rect("page", -8, 0, Z.left + 6, height - 6),), layer=3))
+    yield Mark("gutter", 0, 0, Body("", (Rect("page", -8, -4, Z.left + 6, height - 2),), layer=3))
     name = request if len(request) <= 4 else request[:3] + "…"
     size = "s16" if len(name) == 1 else "s13"
     width = 25 if len(name) < 3 else 43
@@ -277,8 +277,9 @@ def _query(query: QueryView | None, axis: Axis) -> Iterator[Mark]:
     width = len(query.text) * 5.7
     reach = end + 8 + width  # past the axis, or past what one sees without scrolling
     before = reach > axis.width or (reach > Z.width >= end and start - width > Z.left)
-    x, cls = (start - 6, "end m s12 halo") if before else (end + 8, "m s12 halo")
-    ground = Rect("page", -2 - width if before else -2, -11, width + 4, 14)
+    x, cls = (start - 6, "end m s12") if before else (end + 8, "m s12")
+    # Over a column's edge, but below the tokens.
+    ground = Rect("page", -2 - width if before else -2, -9, width + 4, 12)
     yield Mark("query-text", x, 35, Body("", (ground, Text(cls, 0, 0, query.text)), layer=2))
 
 
@@ -296,7 +297,7 @@ def _pins(row: tuple[BlockView, ...], axis: Axis) -> Iterator[Mark]:
         middle = axis.at(tokens)
         for level, cell in enumerate(sorted(cells, key=_pin_order)[:2]):
             width = Z.pin_width + 6 * (cell.block > 99)
-            body = shapes.pin(cell.block, cell.role, width, Z.pin_height)
+            body = shapes.pin(cell.block, cell.role, width, Z.pin_height, kept=cell.kept)
             yield Mark(f"pin{cell.block}", middle - width / 2, Z.pin + level * 15, body)
         if len(cells) > 2:
             more = _label("m s12 halo", f"+{len(cells) - 2}")
@@ -368,8 +369,8 @@ def block_body(cell: BlockView, width: float, height: float) -> Body:
             block=0,
             title=alt.block(cell),
         )
-    parts = shapes.block_frame(cell.role, width, height)
-    left = 12 if cell.role == "cached" else 8
+    parts = shapes.block_frame(cell.role, width, height, kept=cell.kept)
+    left = 12 if cell.role == "cached" or cell.kept else 8
     line = height / 2 + 4.2 if cell.role == "speculative" else 19
     told = bool(cell.window) and height > 30  # a low block is one line
     if not told:
@@ -397,13 +398,15 @@ def _first_line(cell: BlockView, left: float, width: float, y: float) -> Iterato
 
     The letter stands where the id ends in a wide font: a machine without the page's own has one.
     """
-    block, letter, state = str(cell.block), LETTER[cell.role], _state_text(cell)
+    letter = LETTER["cached" if cell.kept else cell.role]
+    block, state = str(cell.block), _state_text(cell)
     needed = left + 9 * len(block) + (13 if letter else 0) + 8 * len(state) + 14
     close = needed > width
     digit, right = (9.1, 5) if close else (10.8, 8)
     yield Text("id close" if close else "id", left, y, block)
     if letter:
-        yield Text("s12 semi", left + digit * len(block) + 2.4, y, letter)
+        cls = "kept s12 semi" if cell.kept else "s12 semi"
+        yield Text(cls, left + digit * len(block) + 2.4, y, letter)
     if close:
         state = "old" if cell.stale else state.replace(" has it", "’s")
     yield Text("end s12 semi" if close else "end s135 semi", width - right, y, state)
@@ -444,7 +447,8 @@ def _copy_arrows(copy: CopyView, axis: Axis, y: float) -> Iterator[Mark]:
     ):
         if not copy.has(name):
             continue
-        if name == "temporal" and copy.temporal_block == copy.dst_block and not skipped:
+        if name == "temporal" and copy.temporal_stays:
+            yield Mark("stays", axis.center(copy.dst_col), y + 14, _stays(copy))
             continue
         text = f"{name} ✗ {skipped}" if skipped else name
         parts = [
@@ -456,6 +460,16 @@ def _copy_arrows(copy: CopyView, axis: Axis, y: float) -> Iterator[Mark]:
         links = Links(ends=ends_of(source, copy.dst_block))
         body = Body(cls, tuple(parts), layer=2, title=skipped, links=links)
         yield Mark(f"arrow-{name}", 0, 0, body)
+
+
+def _stays(copy: CopyView) -> Body:
+    """Under the block that the temporal state lies in already: it is copied onto itself."""
+    sign = Path("line", "M28 -6a5 5 0 1 1 -6 0")
+    head = shapes.arrow_head(28, -7.5, -0.35, -0.94, 6)
+    text = Text("s12 semi wide-halo", 38, 4.3, "temporal stays")
+    title = f"the temporal state is copied {shapes.ONTO_ITSELF}: no byte changes"
+    links = Links(ends=ends_of(copy.temporal_block, copy.dst_block))
+    return Body("copy", (text, sign, head), layer=2, title=title, links=links)
 
 
 def ends_of(source: int | None, target: int | None) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from mambaviz.viz.theme import LETTER
 from mambaviz.viz.views import Rows, RowStatus
 
 KIND_NAME: dict[CopyKind, str] = {"migrate": "MIGRATE", "checkpoint": "CHECKPOINT"}
+ONTO_ITSELF = "onto itself"  # of a copy whose source and target are the same bytes
 
 
 @cache
@@ -38,13 +39,16 @@ def baseline(height: float, size: str) -> float:
     return height / 2 + pixels * 0.355
 
 
-def block_frame(role: Role, width: float, height: float, radius: float = 5) -> list[Primitive]:
-    """The outline of a block in its role, with its pattern; the running one's is heavy."""
+def block_frame(
+    role: Role, width: float, height: float, radius: float = 5, *, kept: bool = False
+) -> list[Primitive]:
+    """The outline of a block in its role, with its pattern; the running one's is heavy. A retired
+    one that the pool keeps cached (``kept``) has the edge of a cached one too."""
     inset = {"running": 1.5, "previous": 1.0}.get(role, 0.75)
     parts: list[Primitive] = [
         Rect("b", inset, inset, width - 2 * inset, height - 2 * inset, radius)
     ]
-    if role == "cached":
+    if role == "cached" or kept:
         parts.append(Rect("edge", inset, inset, 5, height - 2 * inset, 2.5))
     if role == "speculative":
         parts.append(Rect("dots", 2, 2, width - 4, height - 4, radius - 1))
@@ -55,12 +59,14 @@ def block_frame(role: Role, width: float, height: float, radius: float = 5) -> l
 
 
 @cache
-def block_chip(block: int, role: Role, width: float, height: float, *, wrong: bool = False) -> Body:
+def block_chip(
+    block: int, role: Role, width: float, height: float, *, wrong: bool = False, kept: bool = False
+) -> Body:
     """A block as a small sign with its id and letter, beside a strip or a bar."""
-    parts = block_frame(role, width, height)
-    letter = LETTER[role]
+    parts = block_frame(role, width, height, kept=kept)
+    letter = LETTER["cached" if kept else role]
     text = letter if role == "null" else f"{block} {letter}".strip()
-    middle = width / 2 + (2 if role == "cached" else 0)
+    middle = width / 2 + (2 if role == "cached" or kept else 0)
     parts.append(Text("mid s13 bold", middle, height / 2 + 4.7, text))
     if wrong:
         parts += wrong_mark(width - 3, 3, 7)
@@ -68,12 +74,12 @@ def block_chip(block: int, role: Role, width: float, height: float, *, wrong: bo
 
 
 @cache
-def pin(block: int, role: Role, width: float, height: float) -> Body:
+def pin(block: int, role: Role, width: float, height: float, *, kept: bool = False) -> Body:
     """A block id on the ruler, where its ``h(n)`` belongs."""
     parts: list[Primitive] = [Rect("b", 0, 0, width, height, 3)]
-    if role == "cached":
+    if role == "cached" or kept:
         parts.append(Rect("edge", 0, 0, 4, height, 2))
-    middle = width / 2 + (1.5 if role == "cached" else 0)
+    middle = width / 2 + (1.5 if role == "cached" or kept else 0)
     parts.append(Text("mid s12 bold", middle, height / 2 + 3.4, str(block)))
     return Body(f"pin {block_class(role)}", tuple(parts), layer=2, block=block)
 

@@ -48,6 +48,13 @@ def _text(cls: str, text: str, layer: int = 2) -> Body:
     return Body("", (Text(cls, 0, 0, text),), layer=layer)
 
 
+@lru_cache(maxsize=4096)
+def _told(cls: str, text: str, letter: float = 6.4) -> Body:
+    """Text over grid lines, on a ground of its own; a letter is about so many pixels wide."""
+    ground = Rect("page", -2, -11, letter * len(text) + 4, 15)
+    return Body("", (ground, Text(cls, 0, 0, text)), layer=2)
+
+
 # --------------------------------------------------------------------------------------
 # Conv window
 # --------------------------------------------------------------------------------------
@@ -249,7 +256,7 @@ def _bar(
     bar: BarView, y: float, ruler: _Ruler, slides_from: float | None, *, tight: bool
 ) -> Iterator[Mark]:
     key = f"{bar.block}-{bar.column}" if bar.role in ("retired", "null") else f"{bar.block}"
-    chip = shapes.block_chip(bar.block, bar.role, 46, Z.bar_height, wrong=bar.wrong)
+    chip = shapes.block_chip(bar.block, bar.role, 46, Z.bar_height, wrong=bar.wrong, kept=bar.kept)
     yield Mark(f"bar{key}", 0, y, chip)
     yield Mark(f"bar{key}-col", 53, y + 16, _text("s125 semi", f"col {bar.column}"))
     if bar.role == "null":
@@ -264,17 +271,16 @@ def _bar(
         head = f"taken by {bar.holder}"
     elif bar.stale:
         head = f"old h({bar.absorbed})"
-    cls = (
-        "halo s14 bold" if not (bar.holder or bar.stale or bar.absorbed is None) else "m halo s125"
-    )
-    yield Mark(f"bar{key}-h", x + 6, y + 17, _text(cls, head))
+    cls = "halo s14 bold" if not (bar.holder or bar.stale or bar.absorbed is None) else "m s125"
+    body = _text(cls, head) if "halo" in cls else _told(cls, head)
+    yield Mark(f"bar{key}-h", x + 6, y + 17, body)
     if bar.was is not None and bar.role != "retired":
         beside = (7.3 * len(head) + 8, 17) if tight else (0, 31)
         body = _text("m halo s12", f"was h({bar.was})")
         yield Mark(f"bar{key}-was", x + 6 + beside[0], y + beside[1], body)
     if note:
         at = x + 6 + 7.3 * len(head) + 8 + (56 if tight and bar.was is not None else 0)
-        yield Mark(f"bar{key}-note", at, y + 17, _text("m halo s12", note))
+        yield Mark(f"bar{key}-note", at, y + 17, _told("m s12", note, 6.1))
 
 
 def _bar_note(bar: BarView) -> str:
@@ -315,6 +321,13 @@ def _temporal_arrow(
 ) -> Iterator[Mark]:
     places = {bar.column: index for index, bar in enumerate(bars)}
     source, target = places.get(copy.temporal_col), places.get(copy.dst_col)
+    if target is not None and copy.temporal_stays:
+        text = f"stays: copied {shapes.ONTO_ITSELF}, {copy.temporal_bytes} B"
+        x = ruler.end(bars[target]) + 60
+        yield Mark(
+            "stays", x, Z.bars + target * pitch + 17, _told("move-text s125 semi", text, 6.6)
+        )
+        return
     if target is None or source == target:
         return
     missing = source is None

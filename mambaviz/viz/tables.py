@@ -128,7 +128,7 @@ def _checkpoint_rows(frame: Frame, requests: tuple[str, ...]) -> tuple[WhyRow, .
     ]
     return (
         *_counts(frame, requests),
-        _row("accepted", "drafts kept, plus one", _values(found, "accepted")),
+        _row("accepted", "drafts kept in this step, + 1", _values(found, "accepted")),
         _row("running", "computed + scheduled − drafts", _values(found, "running"), rule=True),
         _row("new", "running + accepted − 1", _values(found, "new")),
         _row("aligned", f"⌊new / {size}⌋ · {size}", _values(found, "aligned")),
@@ -161,7 +161,8 @@ def _migrate_rows(frame: Frame, requests: tuple[str, ...]) -> tuple[WhyRow, ...]
 
 def _how_many(frame: Frame) -> str:
     layers = len({spec.layer for spec in frame.trace.states})
-    return f"{layers} layer{'s' if layers > 1 else ''} × conv, temporal"
+    itself = " (onto itself)" if any(copy.onto_itself for copy in frame.phase.copies) else ""
+    return f"{layers} layer{'s' if layers > 1 else ''} × conv, temporal{itself}"
 
 
 def _step_rows(frame: Frame, requests: tuple[str, ...]) -> tuple[WhyRow, ...]:
@@ -179,10 +180,15 @@ def _step_rows(frame: Frame, requests: tuple[str, ...]) -> tuple[WhyRow, ...]:
         _row("counts as", "decode, extend or prefill", [_class(step.row_class) for step in steps]),
         _row("columns", "length of the worker’s row", [_length(row) for row in rows], rule=True),
         _row("running column", "its block holds the state", [_column(row) for row in rows]),
-        _row("accepted count", "read offset plus one", [_count(row) for row in rows]),
+        _row("accepted count", _whose_count(frame), [_count(row) for row in rows]),
         _row("accepted", "drafts kept, plus one", list(accepted), rule=True),
         _row("computed after", "where the next step starts", list(after)),
     )
+
+
+def _whose_count(frame: Frame) -> str:
+    """The tensors keep the count of the step before until the post-copy has read the new one."""
+    return "read offset + 1" if frame.after_accept else "of the step before; read offset + 1"
 
 
 def _class(row_class: str) -> str:
@@ -303,7 +309,7 @@ def metadata(frame: Frame, group: int) -> MetadataTable:
 
 def _note(frame: Frame, built: bool, rows: tuple[FieldRow, ...], has_old: bool) -> str:
     if not built:
-        return f"still of step {frame.step.index - 1}"
+        return f"of step {frame.step.index - 1}: this step’s metadata is yet to run"
     if not has_old:
         return "the first of this run"
     changed = sum(row.changed for row in rows)

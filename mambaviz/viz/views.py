@@ -69,6 +69,7 @@ class BlockView:
     window: Rows  # the rows that the request would read, from `offset` on
     offset: int
     holder: str = ""  # a retired id that another request holds by now
+    kept: bool = False  # a retired id whose block the pool still keeps cached
     stale: bool = False  # bytes of an earlier owner
     wrong: bool = False  # an invariant names it
     state: bool = True  # False in a group that keeps no recurrent state
@@ -113,6 +114,12 @@ class CopyView:
     @property
     def in_place(self) -> bool:
         return self.has_conv and self.src_block == self.dst_block
+
+    @property
+    def temporal_stays(self) -> bool:
+        """Whether the temporal state is copied onto itself: it lies in the target already."""
+        copied = self.has_temporal and not self.temporal_skipped
+        return copied and self.temporal_block == self.dst_block
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
@@ -169,6 +176,7 @@ class BarView:
     was: int | None  # before this phase, where it changed
     cells: tuple[TokenStatus, ...]
     holder: str = ""
+    kept: bool = False
     stale: bool = False
     wrong: bool = False
 
@@ -419,11 +427,12 @@ class Frame:
         label = self.label(layer, block)
         if role == "retired":
             holder = self._holder(request, group, block)
-            key = (column, block, label, holder)
+            kept = self.is_kept(block)
+            key = (column, block, label, holder, kept)
             if key not in self.past:
                 window = self._window(label, 0)
                 self.past[key] = BlockView(
-                    column, block, role, label.absorbed, window, 0, holder=holder
+                    column, block, role, label.absorbed, window, 0, holder=holder, kept=kept
                 )
             return self.past[key]
         offset = self.window_offset(request, role)
@@ -460,6 +469,10 @@ class Frame:
     @property
     def window_length(self) -> int:
         return self.trace.scenario.layer.conv_kernel - 1
+
+    def is_kept(self, block: int) -> bool:
+        """Whether the pool keeps a block cached, whatever the rows say."""
+        return self.tables.block_roles[block] == "cached"
 
     def _holder(self, request: str, group: int, block: int) -> str:
         """Another request in whose list a block stands by now, or nothing."""
@@ -688,6 +701,7 @@ class Frame:
                     was=was if self.changed(layer, block) and was != label.absorbed else None,
                     cells=statuses[fold:absorbed] + unknown,
                     holder=self._holder(request, group, block) if role == "retired" else "",
+                    kept=role == "retired" and self.is_kept(block),
                     stale=(layer, "temporal", block) in self.stale and role != "cached",
                     wrong=role != "retired" and self.is_wrong(layer, block, "temporal"),
                 )

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mambaviz.trace import PhaseName, RequestStep, Role, RowTables, Step, Trace
-from mambaviz.viz.shapes import KIND_NAME
+from mambaviz.viz import registering
+from mambaviz.viz.shapes import KIND_NAME, ONTO_ITSELF
 from mambaviz.viz.views import CopyView, Frame, Label, group_of
 
 WordRole = Literal["", "running", "cached", "speculative", "move", "wrong", "strong"]
@@ -123,7 +124,8 @@ def _asks(request: str, running: RequestStep) -> list[Span | str]:
         last = start + count - 1
         rest = running.num_tokens - start - count
         spans += [f" and asks for tokens {start}–{last}"]
-        spans += [f"; {_count(rest, 'token')} remain." if rest > 0 else ", the last of its prompt."]
+        left = f"; {_count(rest, 'token')} {'remains' if rest == 1 else 'remain'}."
+        spans += [left if rest > 0 else ", the last of its prompt."]
     else:
         spans += [f" and asks for token {start}."]
     return spans
@@ -164,7 +166,8 @@ def _allocate(frame: Frame, request: str, layer: int) -> Told:
     if dropped:
         ids = ", ".join(str(block) for block in dropped)
         spans += [f"The list lets go of {ids}; the worker’s row keeps the old ids. "]
-    spans += _registered(frame)
+    spans += [f"{said} " for said in registering.lost(frame, layer, request)]
+    spans += _registered(frame, layer)
     spans.append(f"The pool is left with {_pool(frame)}.")
     return headline, spans
 
@@ -198,12 +201,13 @@ def _dropped(frame: Frame, request: str, group: int) -> list[int]:
     return [block for block in old if block and block not in has]
 
 
-def _registered(frame: Frame) -> list[Span | str]:
+def _registered(frame: Frame, layer: int) -> list[Span | str]:
     new = set(frame.tables.registered) - set(frame.tables_before.registered)
     if not new:
         return []
     names = ", ".join(f"{block} for {frame.tables.registered[block]}" for block in sorted(new))
-    return ["Registered for reuse: ", Span(f"block {names}", "cached"), ". "]
+    early = registering.early(frame, layer, new)
+    return ["Registered for reuse: ", Span(f"block {names}", "cached"), f"{early}. "]
 
 
 def _columns(row: RowTables, group: int) -> str:
@@ -290,8 +294,17 @@ def _migrate_why(frame: Frame, copy: CopyView) -> list[Span | str]:
         spans.append(
             f"{', and' if copy.has_conv else ':'} {columns} on for the temporal state, in "
         )
-        spans.append(Span(f"scratch block {copy.temporal_block}", "speculative"))
-    return [*spans, ".", *skipped]
+        spans.append(Span(f"speculative block {copy.temporal_block}", "speculative"))
+    return [*spans, ".", *_onto_itself(copy), *skipped]
+
+
+def _onto_itself(copy: CopyView) -> list[Span | str]:
+    """The temporal state may lie in the target already; the kernel copies it all the same."""
+    if not copy.temporal_stays:
+        return []
+    return [
+        f" That is the new running block already: the temporal state stays, copied {ONTO_ITSELF}."
+    ]
 
 
 def _skipped(copy: CopyView) -> list[Span | str]:
@@ -341,6 +354,8 @@ def _post_copy(frame: Frame, request: str, layer: int) -> Told:
                 "tokens is saved."
             )
     spans = [_kind(copy), " ", *_checkpoint_how(frame, told, copy)]
+    registered = registering.after_checkpoint(frame, told, copy)
+    spans += [f" {registered}" if registered else ""]
     spans += _others(copying, told)
     if told != request:
         spans += [" ", *_stays(frame, request)]
@@ -380,7 +395,7 @@ def _temporal_comes(copy: CopyView) -> list[Span | str]:
     column = f"column {copy.temporal_col}"
     if copy.bias:
         column = f"column {copy.src_col} + {copy.bias} = {copy.temporal_col}"
-    scratch = Span(f"scratch block {copy.temporal_block}", "speculative")
+    scratch = Span(f"speculative block {copy.temporal_block}", "speculative")
     if copy.temporal_block == copy.src_block or not (copy.has_conv or copy.bias):
         scratch = Span(f"block {copy.temporal_block}", "running")
     spans: list[Span | str] = [f"the temporal state comes from {column}, ", scratch]

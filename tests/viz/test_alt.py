@@ -22,8 +22,8 @@ def test_a_lane_in_words(watch: Trace) -> None:
         "Request A.",
         "Tokens: 0 to 5 prompt, 6 generated, 7 accepted draft, 8 rejected draft.",
         "Query 3, accepted 2: computed 6 → 8.",
-        "Column 0: block 1, retired, state after 4 tokens, window t1 t2 t3 from row 0; "
-        "the scheduler’s list has dropped it.",
+        "Column 0: block 1, retired from the row, still cached, state after 4 tokens, "
+        "window t1 t2 t3 from row 0; the scheduler’s list has dropped it.",
         "Column 1: block 2, cached, state after 8 tokens, window t5 t6 t7 from row 0.",
         "Column 2: block 3, running, state after 7 tokens, window t5 t6 t7 from row 1.",
         "Column 3: block 7, speculative, state after 8 tokens.",

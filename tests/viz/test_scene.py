@@ -28,7 +28,7 @@ def test_blocks_stand_in_their_columns(watch):
     assert (scene.named("b2").x, scene.named("b2").y) == (62 + 92 + 2, 89)
     assert texts(scene.named("b2")) == ["2", "C", "h(8)", "[t5 t6 t7]"]
     assert texts(scene.named("b3")) == ["3", "R", "h(7)", "[t5 t6 t7] @1"]
-    assert texts(scene.named("c0")) == ["1", "h(4)", "[t1 t2 t3]"]
+    assert texts(scene.named("c0")) == ["1", "C", "h(4)", "[t1 t2 t3]"]
     assert scene.named("running").x == scene.named("b3").x
 
 

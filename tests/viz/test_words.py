@@ -23,15 +23,15 @@ def test_checkpoint_of_a(watch):
     )
     assert said.plain == (
         "CHECKPOINT, bias 1 conv rows 1–4 of running block 3 slide to rows 0–3 of block 2; the "
-        "temporal state comes from column 2 + 1 = 3, scratch block 7. B ends inside its own "
-        "running column: block 5 shifts in place by 2, and its accepted count returns to 1."
+        "temporal state comes from column 2 + 1 = 3, speculative block 7. It is registered "
+        "with the allocation of step 3. B ends inside its own running column: block 5 shifts in place by 2, and its accepted count returns to 1."
     )
     roles = {span.text: span.role for span in said.sentence if span.role}
     assert roles == {
         "CHECKPOINT, bias 1": "move",
         "running block 3": "running",
         "block 2": "cached",
-        "scratch block 7": "speculative",
+        "speculative block 7": "speculative",
     }
 
 
@@ -49,7 +49,7 @@ def test_migrate_with_a_bias(watch):
     assert said.plain == (
         "MIGRATE, bias 2 The step before accepted 3 tokens, so the wanted state lies 3 − 1 = 2 "
         "past the start of block 3: two rows on in its conv window, and two columns on for the "
-        "temporal state, in scratch block 9."
+        "temporal state, in speculative block 9."
     )
 
 
@@ -146,7 +146,7 @@ def test_metadata_before_it_is_built_is_that_of_the_step_before(watch):
     assert tables.metadata(frame_at(watch, 0, "allocate"), 0).rows == ()
     early = tables.metadata(frame_at(watch, 2, "allocate"), 0)
     late = tables.metadata(frame_at(watch, 1, "commit"), 0)
-    assert early.note == "still of step 1"
+    assert early.note == "of step 1: this step’s metadata is yet to run"
     assert [row.name for row in early.rows] == [row.name for row in late.rows]
 
 

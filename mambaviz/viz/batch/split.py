@@ -70,14 +70,15 @@ def _class_pill(row: RowRecord) -> Body:
 
 
 def _cut(split: int) -> Mark:
-    """A line between the last decode and the first prefill, with its name in a pill."""
+    """A line between the last decode and the first prefill; it ends beside the reasons, in a pill
+    above them that names it."""
     width = 96.0
-    x = BATCH.split_width - width
-    parts = (
-        Path("line", f"M0 0H{n(x)}"),
-        *(_shifted(part, x, -9.5) for part in shapes.pill(f"split at row {split}", width, 19)),
-    )
     y = BATCH.heading + split * BATCH.row - 4.5
+    x, top = BATCH.split_width - width, -y
+    parts = (
+        Path("line", f"M0 0H{n(BATCH.split_width - 1)}V{n(top + 19)}"),
+        *(_shifted(part, x, top) for part in shapes.pill(f"split at row {split}", width, 19)),
+    )
     return Mark("split", 0, y, Body("copy cut", parts, layer=2))
 
 

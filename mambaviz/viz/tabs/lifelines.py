@@ -353,18 +353,20 @@ def event_words(event: LifeEvent) -> str:
                 f"for {_prefix(event.prefix)}."
             )
         case "let go":
-            return f"{_leaves(event)}; {count(event.references, 'reference')} remain" + (
-                "s." if event.references == 1 else "."
-            )
+            remain = "remains" if event.references == 1 else "remain"
+            return f"{_leaves(event)}; {count(event.references, 'reference')} {remain}."
         case "freed":
             if event.prefix:
                 return (
                     f"{_leaves(event)}. Nobody holds it, but it stays registered for "
                     f"{_prefix(event.prefix)} and can be found until it is taken."
                 )
-            return f"{_leaves(event)}. The block is free."
+            return f"{_leaves(event)}. The block is free{_lost(event)}."
         case "registered":
-            return f"Registered for {_prefix(event.prefix)}: who begins alike may find it."
+            return (
+                f"Registered for {_prefix(event.prefix)}: who begins alike may find it"
+                f"{_early(event)}."
+            )
         case "unregistered":
             return f"No longer registered for {_prefix(event.prefix)}."
         case "forward":
@@ -372,6 +374,26 @@ def event_words(event: LifeEvent) -> str:
             return f"The forward of {name or 'no request'}{query} writes the block."
         case "migrate" | "checkpoint":
             return _copied(event)
+
+
+def _lost(event: LifeEvent) -> str:
+    """Why a saved state cannot be found again (section 2, registration)."""
+    if event.lost is None:
+        return ""
+    why = f"that comes with an allocation, and {event.request} had none after its last step"
+    if event.why == "preempted":
+        why = f"that comes with an allocation, and {event.request} had none before it was preempted"
+    elif event.why == "dropped":
+        why = "an allocation lets go of the columns behind first and registers full ones after"
+    return f", and the saved h({event.lost}) is lost: it was never registered, because {why}"
+
+
+def _early(event: LifeEvent) -> str:
+    """An allocation registers what its step will fill, so the bytes may still be to come."""
+    if str(event.holds) == event.prefix.rpartition("@")[2]:
+        return ""
+    holds = "It is still empty" if event.holds is None else f"It still holds h({event.holds})"
+    return f" from the next step on. {holds}: an allocation registers what its step is to fill"
 
 
 def _copied(event: LifeEvent) -> str:

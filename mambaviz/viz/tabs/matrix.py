@@ -19,7 +19,7 @@ from mambaviz.trace import (
     Step,
     Trace,
 )
-from mambaviz.viz.shapes import KIND_NAME
+from mambaviz.viz.shapes import KIND_NAME, ONTO_ITSELF
 from mambaviz.viz.tabs.html import go
 
 COPYING: tuple[tuple[PhaseName, CopyKind], ...] = (
@@ -168,8 +168,9 @@ def _cell(
         return Cell("stays", "nothing to copy")
     if copy.skipped is not None:
         return Cell("stopped", f"stopped by a guard: {copy.skipped}")
-    if copy.src_block == copy.dst_block and copy.source == copy.target:
-        return Cell("stays", f"already in place, block {copy.dst_block}")
+    if copy.onto_itself:
+        said = f"stays: block {copy.dst_block} {ONTO_ITSELF}, {copy.num_bytes} B, none changes"
+        return Cell("stays", said)
     return Cell("moved", _moved(trace, copy))
 
 
