@@ -23,8 +23,9 @@ def test_checkpoint_of_a(watch):
     )
     assert said.plain == (
         "CHECKPOINT, bias 1 conv rows 1–4 of running block 3 slide to rows 0–3 of block 2; the "
-        "temporal state comes from column 2 + 1 = 3, speculative block 7. It is registered "
-        "with the allocation of step 3. B ends inside its own running column: block 5 shifts in place by 2, and its accepted count returns to 1."
+        "temporal state comes from column 2 + 1 = 3, speculative block 7. It is registered with "
+        "the allocation of step 3. B ends inside its own running column: block 5 shifts in place "
+        "by 2, and its accepted count returns to 1."
     )
     roles = {span.text: span.role for span in said.sentence if span.role}
     assert roles == {
