@@ -70,10 +70,13 @@ def picture(
 LETTER_WIDTH = 7.2  # of the sentence's type, on the wide side: no browser measures it here
 
 
-def exported(trace: Trace, place: Place, style: ThemeName = "light") -> str:
+def exported(
+    trace: Trace, place: Place, style: ThemeName = "light", *, stamped: bool = True
+) -> str:
     """The picture as a file that stands alone: with headline, sentence and stamp.
 
-    Raises KeyError for a step, phase, request or layer that the run does not have.
+    Without the stamp it is the same whatever versions it was made with. Raises KeyError for a
+    step, phase, request or layer that the run does not have.
     """
     if place.request not in [plan.id for plan in trace.scenario.requests]:
         raise KeyError(f"no request {place.request!r} in this run")
@@ -90,10 +93,11 @@ def exported(trace: Trace, place: Place, style: ThemeName = "light") -> str:
     ]
     down = 20 * len(lines) + 6
     below = [mark for mark in inner.marks if mark.name not in ("headline", "where")]
-    height = inner.height + down + 26
-    foot = Mark("stamp", 12, height - 14, Body("", (Text("m s12", 0, 0, stamp(trace)),)))
+    height = inner.height + down + (26 if stamped else 0)
+    foot = [Mark("stamp", 12, height - 14, Body("", (Text("m s12", 0, 0, stamp(trace)),)))]
     where = Mark("where", 12, 44, Body("", (Text("m s125", 0, 0, place.words),)))
-    marks = (inner.named("headline"), where, *sentence, *_moved(below, 0, down), foot)
+    marks = (inner.named("headline"), where, *sentence, *moved(below, 0, down))
+    marks = (*marks, *foot) if stamped else marks
     return to_svg(Scene(inner.width, height, marks), f"{told.headline} {told.plain}", style)
 
 
@@ -108,7 +112,7 @@ def stage_scene(frame: Frame, request: str, layer: int) -> Scene:
     subtitle = Body("", (Text("m s125", 0, 0, where),), layer=2)
     head = (Mark("headline", 12, 26, title), Mark("where", 12, 44, subtitle))
     beside = left.width + 36
-    marks = (*head, *_moved(left.marks, 4, top), *_moved(right.marks, beside, top + 6, "state-"))
+    marks = (*head, *moved(left.marks, 4, top), *moved(right.marks, beside, top + 6, "state-"))
     height = top + max(left.height, right.height) + 12
     return Scene(beside + right.width + 32, height, marks)  # fonts differ in width
 
@@ -126,7 +130,7 @@ def lanes_scene(frame: Frame, request: str, layer: int) -> Scene:
         lane = lanes.lane(frame.lane(name, group, layer), axis, small)
         marks += [
             replace(mark, body=_chosen(mark.body)) if name == request else mark
-            for mark in _moved(lane, 0, y, f"{name}-")
+            for mark in moved(lane, 0, y, f"{name}-")
         ]
         y += LANES.small_height if small else LANES.height
     return Scene(axis.width, y, tuple(marks))
@@ -140,11 +144,12 @@ def state_scene(frame: Frame, request: str, layer: int) -> Scene:
     """Conv windows and temporal states of one request in one layer."""
     marks = state_stage.state(frame.state(request, layer))
     title = Body("", (Text("s14 semi", 0, 0, f"State of request {request}, layer {layer}"),))
-    shifted = _moved(marks, 0, 20)
+    shifted = moved(marks, 0, 20)
     return Scene(STATE.width, STATE.height + 20, (Mark("of", 0, 8, title), *shifted))
 
 
-def _moved(marks: Iterable[Mark], dx: float, dy: float, prefix: str = "") -> list[Mark]:
+def moved(marks: Iterable[Mark], dx: float, dy: float, prefix: str = "") -> list[Mark]:
+    """Marks in another place; ``prefix`` keeps their names apart from others'."""
     return [
         replace(mark, name=f"{prefix}{mark.name}", x=mark.x + dx, y=mark.y + dy) for mark in marks
     ]
@@ -158,8 +163,13 @@ def _moved(marks: Iterable[Mark], dx: float, dy: float, prefix: str = "") -> lis
 _WITHOUT_COMMENTS = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 
 
-def to_svg(scene: Scene, label: str, style: ThemeName = "light") -> str:
-    """A scene as the text of an SVG file; ``label`` is what a screen reader says."""
+def to_svg(
+    scene: Scene, label: str, style: ThemeName = "light", *, cls: str = "", more_css: str = ""
+) -> str:
+    """A scene as the text of an SVG file; ``label`` is what a screen reader says.
+
+    ``more_css`` is the style of shapes that are not the stage's; ``cls`` goes to the root.
+    """
     width, height = n(scene.width), n(scene.height)
     headline_size, _ = theme.TYPE["headline"]
     sentence_size, _ = theme.TYPE["sentence"]
@@ -168,12 +178,12 @@ def to_svg(scene: Scene, label: str, style: ThemeName = "light") -> str:
             f"svg{{font-family:{theme.SANS}}}",
             f".headline{{font-size:{n(headline_size)}px;font-weight:600}}",
             f".sentence{{font-size:{n(sentence_size)}px}}",
-            theme.written_out(_WITHOUT_COMMENTS.sub("", marks_css()), style),
+            theme.written_out(_WITHOUT_COMMENTS.sub("", marks_css() + more_css), style),
         )
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" role="img" aria-label={quoteattr(label)}>\n'
+        f'viewBox="0 0 {width} {height}"{_class(cls)} role="img" aria-label={quoteattr(label)}>\n'
         f"<style>{escape(css)}</style>\n{PATTERNS}\n"
         f'<rect class="page" width="{width}" height="{height}"/>\n{_inside(scene)}\n</svg>\n'
     )

@@ -365,7 +365,7 @@ def _kind(value: object) -> str:
 def _cells(frame: Frame, field: MetadataField, group: int) -> tuple[Cell, ...]:
     value = field.value
     if not isinstance(value, TensorRecord):
-        return (Cell(_plain(value)),)
+        return (Cell(value_text(value)),)
     if 0 in value.shape:
         return (Cell("no rows"),)
     info = FIELDS.get(field.name)
@@ -392,9 +392,10 @@ def _rule(rule: str, mode: str) -> str:
     return found[:1].upper() + found[1:]
 
 
-def _plain(value: object) -> str:
+def value_text(value: object) -> str:
+    """A field's value as text."""
     if isinstance(value, dict):
-        return ", ".join(f"{name}: {_plain(found)}" for name, found in value.items())
+        return ", ".join(f"{name}: {value_text(found)}" for name, found in value.items())
     if isinstance(value, TensorRecord):
         return _tensor_text(value)
     return str(value)
