@@ -15,10 +15,10 @@ PORT    ?= 8501
 PYTEST  ?= -n auto --maxprocesses 4 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help app test lint format browser proof bench
+.PHONY: help app test lint format browser notebooks proof bench
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s%s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s%s\n", $$1, $$2}' Makefile
 
 app: $(APP) ## start the app (ADDRESS=localhost PORT=8501)
 	$(PY) -m streamlit run app.py --server.address $(ADDRESS) --server.port $(PORT)
@@ -37,6 +37,9 @@ format: $(DEV) ## let ruff mend layout and import order
 
 browser: $(DEV) ## find a Chromium for the browser tests, or install one
 	$(PY) tools/get_browser.py
+
+notebooks: $(DEV) ## run the notebooks and keep what they show; some: make notebooks ONLY="04 05"
+	$(PY) -m tools.run_notebooks $(ONLY)
 
 proof: $(DEV) ## the long runs (benchmarks/proof.py); broken off, they go on where they were
 	$(PY) -m benchmarks.proof

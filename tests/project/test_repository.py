@@ -17,7 +17,7 @@ from tests.project.sources import ROOT, from_elsewhere, python_files, repository
 
 APP_ROOMS = ("kernels", "mambaviz", "app.py")
 # Where a requirement is imported under another name, or is there for a tool that is only run.
-RUN_ONLY = {"mypy", "ruff", "pytest-timeout", "pytest-xdist"}
+RUN_ONLY = {"ipykernel", "mypy", "ruff", "pytest-timeout", "pytest-xdist"}
 
 
 # ---- kernels and their twins ----------------------------------------------------------------
