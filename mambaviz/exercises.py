@@ -31,7 +31,7 @@ from mambaviz.launches.run import launch
 from mambaviz.questions import Question, question
 from mambaviz.reports import REPORTS
 from mambaviz.scenario import PRESETS, EngineSettings, RequestPlan, Scenario
-from mambaviz.trace import Trace, tokens_absorbed
+from mambaviz.trace import Trace
 
 CASES = 12  # random inputs of a puzzle
 
@@ -213,23 +213,23 @@ def attention_blocks(trace: Trace, step: int) -> int:
     return sum(block > 0 for block in row.block_list[-1])
 
 
-def running_block(trace: Trace, step: int) -> int:
-    """The block that request A works on at the end of a step."""
-    row = trace.tables_after(step, "commit").rows["A"]
-    assert row.state_col is not None
-    return row.worker_row[0][row.state_col]
+@cache
+def _with_smaller_blocks() -> Trace:
+    settings = GROWING.engine.model_copy(update={"block_size": 2, "num_blocks": 24})
+    return engine.run(GROWING.model_copy(update={"engine": settings}))
 
 
-def absorbed(trace: Trace, step: int, block: int) -> int:
-    """How many tokens layer 0's temporal state of a block has taken in after a step."""
-    raw = trace.contents_after(step, "commit")[0, "temporal", block]
-    return tokens_absorbed(trace.spec_of[0, "temporal"].decode(raw))
-
-
-def _hit_row() -> list[int]:
-    trace = preset("a-shared-prefix")
-    step = next(found.index for found in trace.steps if "B" in found.requests)
-    return trace.tables_after(step, "allocate").rows["B"].block_list[0]
+def _skipped_by(shared: int) -> int:
+    """Tokens that B skips in the preset a-shared-prefix if only ``shared`` are those of A."""
+    scenario = PRESETS["a-shared-prefix"]
+    first, second = scenario.requests
+    assert second.prompt is not None
+    prompt = [
+        token if index < shared else 2000 + index for index, token in enumerate(second.prompt)
+    ]
+    requests = [first, second.model_copy(update={"prompt": prompt})]
+    trace = engine.run(scenario.model_copy(update={"requests": requests}))
+    return next(step.requests["B"].num_computed for step in trace.steps if "B" in step.requests)
 
 
 def _pieces() -> list[int]:
@@ -298,13 +298,13 @@ def _last_row_start() -> int:
 
 
 def _report_step() -> int:
-    found = REPORTS["S04"].replay("auto").first_violation
+    found = REPORTS["S04"].replay().first_violation
     assert found is not None
     return found.step
 
 
 def _report_invariant() -> str:
-    found = REPORTS["S04"].replay("auto").first_violation
+    found = REPORTS["S04"].replay().first_violation
     assert found is not None
     return found.invariant
 
@@ -471,22 +471,24 @@ Exercise = Prediction | Reading | Puzzle
 
 EXERCISES: dict[str, Exercise] = {
     "01.1": Reading(
-        "How many blocks does the attention group hold once step 8 has allocated?",
-        lambda: attention_blocks(growing(), 8),
-        "Step 0 computes the whole prompt of 6 tokens; every step after it computes one.",
+        "The same request with blocks of 2 tokens instead of 4: how many blocks does the attention "
+        "group hold once step 8 has allocated?",
+        lambda: attention_blocks(_with_smaller_blocks(), 8),
+        "The prompt takes two steps, 4 tokens and then 2; every step after them computes one.",
     ),
     "01.2": Reading(
-        "After step 8, how many tokens has the Mamba state taken in?",
-        lambda: absorbed(growing(), 8, running_block(growing(), 8)),
-        "The token that a step samples is taken in by the next step.",
+        "How many bytes do conv and temporal state of one layer take in one block? The conv state "
+        "has 3 rows of 4 channels, the temporal state 2 heads of 2 channels with 4 numbers each, "
+        "all float32.",
+        lambda: sum(spec.num_bytes for spec in growing().states if spec.layer == 0),
+        "A float32 has 4 bytes.",
     ),
     "02.1": Prediction("hits", 3),
     "02.2": Reading(
-        "In the preset a-shared-prefix, which ids stand in the scheduler's list of B in the step "
-        "that admits it? Give the whole list, null blocks as 0.",
-        _hit_row,
-        "One hit block, null before it, then the running block and num_spec of scratch. Ids can "
-        "be read off the picture above.",
+        "If B shared only the first 7 tokens with A instead of 8: how many tokens would it skip?",
+        lambda: _skipped_by(7),
+        "A state can't be shortened. Which states did A's prefill leave, and which of them does "
+        "a request with only 7 equal tokens fit?",
     ),
     "03.1": Reading(
         "DS layout, 8 channels of float32, 5 token rows, bias 1: give [number of pieces, bytes in "
@@ -583,7 +585,7 @@ EXERCISES: dict[str, Exercise] = {
     "13.1": Reading(
         "Report S04: in which step is the first invariant broken?",
         _report_step,
-        "The lamps are judged after every step; the table above lists them.",
+        "Run it as above: REPORTS['S04'].replay(), and look at the violations of its wrong run.",
     ),
     "13.2": Reading(
         "Which invariant is it? Answer with its name, such as 'I6'.",
