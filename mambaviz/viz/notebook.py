@@ -185,8 +185,8 @@ def _sentence(frame: Frame, request: str, layer: int) -> str:
     return f"{told.headline} {told.plain}"
 
 
-def _titled(title: str, text: str, scene: Scene, **style: str) -> Picture:
-    svg = to_svg(_stacked([(title, scene)]), text, **style)
+def _titled(title: str, text: str, scene: Scene, *, cls: str = "", more_css: str = "") -> Picture:
+    svg = to_svg(_stacked([(title, scene)]), text, cls=cls, more_css=more_css)
     return Picture(svg, f"{title.rstrip('.')}. {text}")
 
 
