@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 import nbformat
 import pytest
 
-from kernels import BACKEND
-from tools.run_notebooks import executed, notebooks, text_of
+from tools.run_notebooks import executed, notebooks
 
 MOST_BYTES = 1_000_000
 # What a code host shows as it stands; the figure that moves comes with a picture that doesn't.
@@ -39,12 +38,21 @@ def test_they_are_numbered_without_a_gap():
     assert numbers == list(range(1, 15))
 
 
+def said(book: nbformat.NotebookNode) -> list:
+    """Sources and outputs; of a drawing only that it is one, so that a finer line or another word
+    in a headline does not ask for fourteen notebooks to be run again."""
+    drawings = {"image/svg+xml", MOVING}
+    found: list = [cell.source for cell in book.cells]
+    for cell in book.cells:
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            found.append(sorted(data) if drawings & data.keys() else data or output.get("text"))
+    return found
+
+
 @every
-def test_a_fresh_run_shows_what_is_committed(path: Path):
-    fresh = text_of(executed(path))
-    if BACKEND != "interpreter":  # numbers may differ in their last digits: it has run, that is all
-        return
-    assert fresh == path.read_text(encoding="utf-8"), f"run: make notebooks ONLY={path.name[:2]}"
+def test_a_fresh_run_says_what_is_committed(path: Path):
+    assert said(executed(path)) == said(read(path)), f"run: make notebooks ONLY={path.name[:2]}"
 
 
 @every
