@@ -23,7 +23,7 @@ from mambaviz.batch import BATCHES, Batch, BatchError
 from mambaviz.batch import build as build_batch_data
 from mambaviz.batch_build import build_batch
 from mambaviz.batch_record import BatchRecord
-from mambaviz.comparisons import MODES, varied
+from mambaviz.comparisons import MODES, RUNNERS, varied
 from mambaviz.costs import costs
 from mambaviz.launches.inputs import LAUNCHES, LaunchInputs
 from mambaviz.launches.inputs import build as build_launch
@@ -219,6 +219,7 @@ def _with_smaller_blocks() -> Trace:
     return engine.run(GROWING.model_copy(update={"engine": settings}))
 
 
+@cache
 def _skipped_by(shared: int) -> int:
     """Tokens that B skips in the preset a-shared-prefix if only ``shared`` are those of A."""
     scenario = PRESETS["a-shared-prefix"]
@@ -273,18 +274,18 @@ def _held(mode: str, step: int) -> int:
     return costs(engine.run(scenario))[step].blocks_held
 
 
-def _copied(runner: str) -> int:
+@cache
+def _on_runner(runner: str) -> Trace:
     scenario = PRESETS["drafts-meet-the-boundary"]
-    settings = scenario.engine.model_copy(update={"runner": runner})
-    trace = engine.run(scenario.model_copy(update={"engine": settings}))
-    return sum(cost.bytes_copied for cost in costs(trace))
+    return engine.run(varied(scenario, RUNNERS, runner))
+
+
+def _copied(runner: str) -> int:
+    return sum(cost.bytes_copied for cost in costs(_on_runner(runner)))
 
 
 def _launches_before(runner: str) -> list[str]:
-    scenario = PRESETS["drafts-meet-the-boundary"]
-    settings = scenario.engine.model_copy(update={"runner": runner})
-    trace = engine.run(scenario.model_copy(update={"engine": settings}))
-    found = [step.phase("pre-copy").launches for step in trace.steps]
+    found = [step.phase("pre-copy").launches for step in _on_runner(runner).steps]
     return sorted({one.kernel for launches in found for one in launches})
 
 
