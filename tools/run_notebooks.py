@@ -53,14 +53,22 @@ def cleaned(book: nbformat.NotebookNode) -> nbformat.NotebookNode:
         cell.metadata = nbformat.from_dict({})
         if cell.cell_type == "code":
             cell.execution_count = None
-            cell.outputs = [_output(output) for output in cell.outputs]
+            cell.outputs = _joined(cell.outputs)
     return book
 
 
-def _output(output: Any) -> Any:
-    if "execution_count" in output:
-        output.execution_count = None
-    return output
+def _joined(outputs: list[Any]) -> list[Any]:
+    """What a cell prints may arrive in any number of pieces: as one output."""
+    found: list[Any] = []
+    for output in outputs:
+        if "execution_count" in output:
+            output.execution_count = None
+        before: Any = found[-1] if found else {}
+        if "text" in output and "text" in before and output.name == before.name:
+            before.text += output.text
+        else:
+            found.append(output)
+    return found
 
 
 def text_of(book: nbformat.NotebookNode) -> str:
