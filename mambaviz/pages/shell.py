@@ -38,8 +38,9 @@ def _went() -> None:
 
 
 def copy_link() -> None:
-    """A button that puts the address, a link to exactly this view, on the clipboard."""
-    _copy_link(key="copy-link")
+    """A button that puts a link to exactly this view on the clipboard: the address, without
+    what only other pages show."""
+    _copy_link(key="copy-link", data={"others": state.only_elsewhere(state.session().page)})
 
 
 @cache

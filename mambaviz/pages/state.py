@@ -349,6 +349,21 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     **reports_state.READERS,
 }
 
+# What only one page shows, by its title; the Watch page's run is known to others too.
+OF_A_PAGE: Mapping[str, tuple[str, ...]] = {
+    "Metadata": ("rows", "batch"),
+    "Compare": tuple(compare_state.READERS),
+    "Kernels": tuple(kernels_state.READERS),
+    "Reports": tuple(reports_state.READERS),
+    "Sizes": tuple(sizes_state.READERS),
+}
+
+
+def only_elsewhere(page: str) -> list[str]:
+    """Parameters of the address that the page with this title does not show."""
+    return [name for title, names in OF_A_PAGE.items() if title != page for name in names]
+
+
 # What belongs to the run that a link names, and goes with it if it cannot be read.
 OF_A_RUN = ("run", "preset", "step", "phase", "request", "layer", "lesson", "stops")
 PLACE = {"step", "phase", "request", "layer", "compare", "kernels", "museum"}

@@ -448,7 +448,7 @@ def _copy_arrows(copy: CopyView, axis: Axis, y: float) -> Iterator[Mark]:
         if not copy.has(name):
             continue
         if name == "temporal" and copy.temporal_stays:
-            yield Mark("stays", axis.center(copy.dst_col), y + 14, _stays(copy))
+            yield Mark("stays", axis.center(copy.dst_col), y + 29, _stays(copy))
             continue
         text = f"{name} ✗ {skipped}" if skipped else name
         parts = [
@@ -464,9 +464,9 @@ def _copy_arrows(copy: CopyView, axis: Axis, y: float) -> Iterator[Mark]:
 
 def _stays(copy: CopyView) -> Body:
     """Under the block that the temporal state lies in already: it is copied onto itself."""
-    sign = Path("line", "M28 -6a5 5 0 1 1 -6 0")
-    head = shapes.arrow_head(28, -7.5, -0.35, -0.94, 6)
-    text = Text("s12 semi wide-halo", 38, 4.3, "temporal stays")
+    sign = Path("line", "M-51 -5a5 5 0 1 1 -6 0")
+    head = shapes.arrow_head(-51, -6.5, -0.35, -0.94, 6)
+    text = Text("mid s12 semi wide-halo", 2, 4.3, "temporal stays")
     title = f"the temporal state is copied {shapes.ONTO_ITSELF}: no byte changes"
     links = Links(ends=ends_of(copy.temporal_block, copy.dst_block))
     return Body("copy", (text, sign, head), layer=2, title=title, links=links)

@@ -53,7 +53,9 @@ def lost(frame: Frame, layer: int, request: str) -> Iterator[str]:
         why = "this comes first, registering full columns after"
         if engine.retention != "dense":
             why = f"the retention “{engine.retention}” keeps other columns"
-        yield f"Block {block} was never registered, so its h({boundary}) is lost: {why}."
+        yield (
+            f"Block {block} of {request} was never registered, so its h({boundary}) is lost: {why}."
+        )
 
 
 def after_checkpoint(frame: Frame, request: str, copy: CopyView) -> str:

@@ -188,7 +188,7 @@ def _step_rows(frame: Frame, requests: tuple[str, ...]) -> tuple[WhyRow, ...]:
 
 def _whose_count(frame: Frame) -> str:
     """The tensors keep the count of the step before until the post-copy has read the new one."""
-    return "read offset + 1" if frame.after_accept else "of the step before; read offset + 1"
+    return "read offset + 1" if frame.after_accept else "kept by the step before"
 
 
 def _class(row_class: str) -> str:
@@ -309,7 +309,7 @@ def metadata(frame: Frame, group: int) -> MetadataTable:
 
 def _note(frame: Frame, built: bool, rows: tuple[FieldRow, ...], has_old: bool) -> str:
     if not built:
-        return f"of step {frame.step.index - 1}: this step’s metadata is yet to run"
+        return f"of step {frame.step.index - 1}: not built yet"
     if not has_old:
         return "the first of this run"
     changed = sum(row.changed for row in rows)

@@ -166,7 +166,8 @@ def _allocate(frame: Frame, request: str, layer: int) -> Told:
     if dropped:
         ids = ", ".join(str(block) for block in dropped)
         spans += [f"The list lets go of {ids}; the worker’s row keeps the old ids. "]
-    spans += [f"{said} " for said in registering.lost(frame, layer, request)]
+    for name in (request, *(other for other in frame.step.batch_order if other != request)):
+        spans += [f"{said} " for said in registering.lost(frame, layer, name)]
     spans += _registered(frame, layer)
     spans.append(f"The pool is left with {_pool(frame)}.")
     return headline, spans

@@ -17,6 +17,7 @@ from mambaviz.pages.state import (
     READERS,
     PageState,
     from_link,
+    only_elsewhere,
     opened,
     pack,
     to_link,
@@ -171,3 +172,9 @@ def test_the_state_refuses_what_it_cannot_show() -> None:
         PageState(preset="gone")
     with pytest.raises(ValidationError):
         PageState().changed(phase="lunch")
+
+
+def test_a_copied_link_leaves_out_what_only_other_pages_show() -> None:
+    assert "rows" in only_elsewhere("Watch")
+    assert "rows" not in only_elsewhere("Metadata")
+    assert not {"run", "step", "request"} & set(only_elsewhere("Kernels"))

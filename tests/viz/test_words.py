@@ -147,7 +147,7 @@ def test_metadata_before_it_is_built_is_that_of_the_step_before(watch):
     assert tables.metadata(frame_at(watch, 0, "allocate"), 0).rows == ()
     early = tables.metadata(frame_at(watch, 2, "allocate"), 0)
     late = tables.metadata(frame_at(watch, 1, "commit"), 0)
-    assert early.note == "of step 1: this step’s metadata is yet to run"
+    assert early.note == "of step 1: not built yet"
     assert [row.name for row in early.rows] == [row.name for row in late.rows]
 
 

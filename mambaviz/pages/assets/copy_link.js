@@ -11,12 +11,21 @@ async function copy(text) {
   if (!done) throw new Error("copy refused");
 }
 
-export default function ({ parentElement }) {
+// The address without what only other pages show.
+function address(others) {
+  const url = new URL(window.location.href);
+  const found = others.filter((name) => url.searchParams.has(name));
+  if (!found.length) return window.location.href; // as it is, to the letter
+  for (const name of found) url.searchParams.delete(name);
+  return url.href;
+}
+
+export default function ({ data, parentElement }) {
   const button = parentElement.querySelector("button");
   let back;
   button.onclick = async () => {
     try {
-      await copy(window.location.href);
+      await copy(address(data.others));
       button.textContent = "Copied";
     } catch {
       button.textContent = "Use the address bar";

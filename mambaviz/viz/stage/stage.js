@@ -248,14 +248,29 @@ class Stage {
     this.tell();
   }
 
-  // The next phase in which something moves, or with -1 the one before.
+  // The next event, or with -1 the one before: in every phase in which something moves, each
+  // request that it is about. From here on the panel follows the events again.
   nextEvent(by = 1) {
+    this.picked = false;
+    const here = this.about(this.frame);
+    const next = here[here.indexOf(this.request) + by];
+    if (here.includes(this.request) && next !== undefined) {
+      this.request = next;
+      this.go(this.frame);
+      return;
+    }
     let frame = this.frame + by;
     while (frame > 0 && frame < this.last && !this.run.events(frame).length) frame += by;
     frame = clamp(frame, 0, this.last);
     const about = this.about(frame);
-    if (!this.picked && about.length && !about.includes(this.request)) [this.request] = about;
+    if (about.length) this.request = about.at(by > 0 ? 0 : -1);
     this.go(frame);
+  }
+
+  // Where the reader has picked no request, the panel is about one that the phase is about.
+  followEvent() {
+    const about = this.about(this.frame);
+    if (!this.picked && about.length && !about.includes(this.request)) [this.request] = about;
   }
 
   // The requests that a frame's events are about: shown where the reader has picked none.
@@ -316,6 +331,7 @@ class Stage {
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     const forward = frame === this.frame + 1;
     this.frame = frame;
+    this.followEvent();
     const copies = run.events(frame).some((event) => event === "migrate" || event === "checkpoint");
     const manner = how === "jump" || still ? "jump" : copies && forward ? "copy" : "fade";
     this.showLanes(manner);

@@ -72,18 +72,19 @@ class Tips {
     const name = node.dataset.term;
     const [meaning, section] = GLOSSARY[name];
     const lead = node.dataset.now ? [el("p", "now", node.dataset.now)] : [];
-    this.tip.replaceChildren(el("b", "", name), ` ${meaning} `, el("small", "", `Section ${section}`), ...lead);
+    this.tip.replaceChildren(el("b", "", name), ` ${meaning} `, el("small", "", `specification, section ${section} (docs/spec)`), ...lead);
     this.tip.hidden = false;
     node.setAttribute("aria-describedby", this.tip.id);
     this.place(node);
   }
 
-  // Below the node, or above it where the window ends; never beyond the stage's sides.
+  // Below the node, or above it where the window ends or, for the legend, where the tabs stand;
+  // never beyond the stage's sides.
   place(node) {
     const [box, stage] = [node.getBoundingClientRect(), this.root.getBoundingClientRect()];
     const { offsetWidth: width, offsetHeight: height } = this.tip;
     const left = clamp(box.left + box.width / 2 - width / 2, stage.left, stage.right - width);
-    const below = box.bottom + 6 + height < window.innerHeight;
+    const below = !node.closest(".legend") && box.bottom + 6 + height < window.innerHeight;
     this.tip.style.left = `${left - stage.left}px`;
     this.tip.style.top = `${(below ? box.bottom + 6 : box.top - 6 - height) - stage.top}px`;
   }
