@@ -178,7 +178,7 @@ _STATE = (
         "window",
         "1",
         "The rows of a conv state that count: one fewer than the conv kernel is wide, from the "
-        "offset accepted − 1 on; the others are left-overs.",
+        "offset accepted − 1 on (@1 says from row 1 on); the others are left-overs.",
         "window",
     ),
 )

@@ -333,7 +333,9 @@ def _list_cell(block: int, row_block: int | None, width: float) -> Body:
         Rect("page", middle - 33, 1.5, 66, 12, 2),
         Text("mid s12 semi", middle, 11.5, text),
     )
-    return Body("list differs", parts, block=block or None)
+    said = f"block {block}" if block else "the null block: it has let go of this column"
+    title = f"the scheduler’s list has {said}; the worker’s row keeps block {row_block}"
+    return Body("list differs", parts, block=block or None, title=title)
 
 
 # --------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def _summary(
 ) -> str:
     """What is drawn, and what is left out."""
     said = "A row is a physical block, a column a step of eight phases. Click a sign to go there, "
-    said += "a block to read its life."
+    said += "a block to read its life. A@8: registered for the first 8 tokens of A."
     if len(trace.steps) > last - first + 1:
         said += f" Steps {first} to {last} of {len(trace.steps)}."
     resting = len(lives) - len(shown)
@@ -214,7 +214,7 @@ def _held(one: Span) -> str:
         said += f", held by {names}: {count(one.references, 'reference')}"
     else:
         said += ", held by nobody: 0 references"
-    return f"{said}, registered for {one.prefix}" if one.prefix else said
+    return f"{said}, registered for {_prefix(one.prefix)}" if one.prefix else said
 
 
 def _sign_body(events: Sequence[LifeEvent], scale: float) -> Body:
