@@ -134,13 +134,13 @@ def test_the_event_before_and_the_next(open_page: Callable[..., Page], big_file:
         at.append(seen())
     assert len(set(at)) == len(at)
     assert len({where for where, _ in at}) < len(at)
-    for expected in reversed(at[:-1]):
+    for expected, _ in reversed(at[:-1]):  # where an event names no request, the last one stays
         page.keyboard.press("Shift+E")
-        assert seen() == expected
+        assert place(page) == expected
     page.locator("[data-do=event]").click()
-    assert seen() == at[1]
+    assert place(page) == at[1][0]
     page.locator("[data-do=event-back]").click()
-    assert seen() == at[0]
+    assert place(page) == at[0][0]
 
 
 # --------------------------------------------------------------------------------------
