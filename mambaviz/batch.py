@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from mambaviz import json_text
 from mambaviz.attention.rules import RowDecision, RowFacts, RowRule, decide
 from mambaviz.scenario import PRESET_DIR, Grammar, explain, one_line
 from mambaviz.trace import RequestStep, RowTables, Trace
@@ -362,18 +363,12 @@ LABELS: dict[str, str] = {
 
 def parse(text: str) -> Batch:
     """A batch from JSON text. Raises `BatchError` with one line."""
-    try:
-        return Batch.model_validate_json(text)
-    except ValidationError as error:
-        raise BatchError(_explain(error)) from None
+    return json_text.parsed(Batch, text, _explain, BatchError)
 
 
 def build(data: Mapping[str, Any]) -> Batch:
     """A batch from a plain mapping, as an editor holds it. Raises `BatchError`."""
-    try:
-        return Batch.model_validate(data)
-    except ValidationError as error:
-        raise BatchError(_explain(error)) from None
+    return json_text.built(Batch, data, _explain, BatchError)
 
 
 def load(path: Path) -> Batch:
@@ -387,8 +382,6 @@ GRAMMAR = Grammar(Batch, {"rows": BatchRow}, choices={})
 def _explain(error: ValidationError) -> str:
     """The first thing wrong: row and field as the screen names them, and what would be right."""
     first = error.errors(include_url=False)[0]
-    if first["type"] == "json_invalid":
-        return f"this is not JSON: {first['ctx']['error']}"
     place = list(first["loc"])
     if len(place) < 3 or place[0] != "rows":
         text = explain(error, GRAMMAR)

@@ -6,7 +6,6 @@ that a picture can be drawn from a saved one. Nothing in here is computed from a
 
 from __future__ import annotations
 
-import gzip
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from mambaviz.attention.rules import RowClass
 from mambaviz.batch import BATCH_DIR, BATCHES, Batch
+from mambaviz.recordings import read_with, write_without
 from mambaviz.trace import Metadata, Role, TensorRecord
 
 RECORDED_DIR = BATCH_DIR / "recorded"
@@ -121,14 +121,10 @@ def recording_path(slug: str) -> Path:
 
 def write_recording(slug: str, record: BatchRecord) -> None:
     """Write a preset's build so that the same record always gives the same file."""
-    RECORDED_DIR.mkdir(exist_ok=True)
-    text = record.model_dump_json(exclude={"batch"})
-    recording_path(slug).write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    write_without(recording_path(slug), record, "batch")
 
 
 @lru_cache(maxsize=32)
 def recorded(slug: str) -> BatchRecord:
     """The committed build of a preset."""
-    text = gzip.decompress(recording_path(slug).read_bytes()).decode()
-    fields = BatchRecord.__pydantic_validator__  # the batch itself lives once, in its own file
-    return fields.validate_json(f'{{"batch":{BATCHES[slug].model_dump_json()},{text[1:]}')
+    return read_with(recording_path(slug), BatchRecord, "batch", BATCHES[slug])

@@ -51,6 +51,21 @@ def moment_of(frame: int) -> tuple[int, PhaseName]:
 
 
 @dataclass(frozen=True)
+class AtFrame:
+    """Something that is of one frame."""
+
+    frame: int
+
+    @property
+    def step(self) -> int:
+        return moment_of(self.frame)[0]
+
+    @property
+    def phase(self) -> PhaseName:
+        return moment_of(self.frame)[1]
+
+
+@dataclass(frozen=True)
 class Branch:
     """The tokens that a request's query of one step stood on and brought: accepted ones up to
     ``computed``, then the query with its drafts, whatever became of them."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from mambaviz.history import History, moment_of, phases_of
-from mambaviz.trace import Phase, PhaseName, Role, Step, Tables
+from mambaviz.history import AtFrame, History, phases_of
+from mambaviz.trace import Phase, Role, Step, Tables
 
 LifeKind = Literal[
     "taken",
@@ -54,7 +54,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class LifeEvent:
+class LifeEvent(AtFrame):
     """Something that happened to a block. What a kind has nothing to say about stays empty.
 
     ``tokens`` are the first and last query token of a forward, ``source`` the blocks that a copy
@@ -63,7 +63,6 @@ class LifeEvent:
     a saved h(n) that goes with a block freed before it was registered.
     """
 
-    frame: int
     kind: LifeKind
     request: str = ""
     column: int | None = None
@@ -75,14 +74,6 @@ class LifeEvent:
     why: Why = ""
     references: int = 0
     lost: int | None = None
-
-    @property
-    def step(self) -> int:
-        return moment_of(self.frame)[0]
-
-    @property
-    def phase(self) -> PhaseName:
-        return moment_of(self.frame)[1]
 
 
 @dataclass(frozen=True)

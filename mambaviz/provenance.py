@@ -15,23 +15,31 @@ from typing import Literal
 
 import numpy as np
 
-from mambaviz.history import COPY_PHASES, Branch, History, StateKey, frame_of, moment_of, rows_moved
+from mambaviz.history import (
+    COPY_PHASES,
+    AtFrame,
+    Branch,
+    History,
+    StateKey,
+    frame_of,
+    moment_of,
+    rows_moved,
+)
 from mambaviz.oracle import compare_state
-from mambaviz.trace import BlockCopy, PhaseName
+from mambaviz.trace import BlockCopy
 
 TokenKind = Literal["prompt", "generated", "draft", "draft accepted", "draft rejected"]
 HopKind = Literal["forward", "carried", "migrate", "checkpoint", "hit", "unknown"]
 
 
 @dataclass(frozen=True)
-class Hop:
+class Hop(AtFrame):
     """One station on the way back. ``row`` is the conv row there, None for a temporal state.
 
     ``block`` is where the state stood after it, ``source`` where it stood before. A run of
     forwards that only handed a conv row on is one hop, ``since`` its first frame.
     """
 
-    frame: int
     kind: HopKind
     request: str
     block: int
@@ -39,14 +47,6 @@ class Hop:
     row: int | None = None
     source_row: int | None = None
     since: int | None = None
-
-    @property
-    def step(self) -> int:
-        return moment_of(self.frame)[0]
-
-    @property
-    def phase(self) -> PhaseName:
-        return moment_of(self.frame)[1]
 
 
 @dataclass(frozen=True)

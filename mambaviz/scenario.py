@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from mambaviz import json_text
 from mambaviz.faults import FAULTS, fault_problems
 
 PRESET_DIR = Path(__file__).parent / "presets"
@@ -486,30 +487,17 @@ def one_line(text: str, limit: int = 600) -> str:
 
 def parse(text: str) -> Scenario:
     """A scenario from JSON text. Raises `ScenarioError` with one line."""
-    try:
-        return Scenario.model_validate_json(text.removeprefix("\ufeff"))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        if first["type"] == "json_invalid":
-            raise ScenarioError(f"this is not JSON: {first['ctx']['error']}") from None
-        raise ScenarioError(explain(error)) from None
+    return json_text.parsed(Scenario, text, explain, ScenarioError)
 
 
 def build(data: Mapping[str, Any]) -> Scenario:
     """A scenario from a plain mapping, as an editor holds it. Raises `ScenarioError`."""
-    try:
-        return Scenario.model_validate(data)
-    except ValidationError as error:
-        raise ScenarioError(explain(error)) from None
+    return json_text.built(Scenario, data, explain, ScenarioError)
 
 
 def load(path: str | Path) -> Scenario:
     """A scenario from a JSON file. Raises `ScenarioError`, also for a file that cannot be read."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ScenarioError(f"{path}: cannot be read: {reason}") from None
+    text = json_text.text_of(path, ScenarioError)
     try:
         return parse(text)
     except ScenarioError as error:

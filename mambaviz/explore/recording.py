@@ -61,11 +61,8 @@ class Recorder:
             prefill, tile = int(a["batch_ptr"][program]), int(a["token_chunk_offset_ptr"][program])
             if not 0 <= prefill < a["num_prefills"] or tile != 0:
                 continue
-            start, length = row_query(a["query_start_loc"], prefill, a["num_tokens"])
-            has_initial = bool(a["has_initial_states"][prefill])
-            source = _block(a, prefill, row_column(a["read_columns"], prefill))
-            is_fresh = a["read_columns"] is not None and not has_initial
-            if length == 0 or not (source or is_fresh):
+            start, length, source = _prefill(a, prefill)
+            if length == 0 or source is None:
                 continue
             left = windows_left(
                 prefill,
@@ -82,7 +79,7 @@ class Recorder:
                     self.group,
                     self.first_prefill + start,
                     length,
-                    source if has_initial else 0,
+                    source,
                     0,
                     tuple(place for place in places if place[1]),
                     whole=False,
@@ -104,11 +101,8 @@ class Recorder:
 
     def _scan_prefills(self, grid: tuple[int, ...], a: dict[str, Any]) -> None:
         for prefill in range(grid[0]):
-            start, length = row_query(a["query_start_loc"], prefill, a["num_tokens"])
-            has_initial = bool(a["has_initial_states"][prefill])
-            source = _block(a, prefill, row_column(a["read_columns"], prefill))
-            is_fresh = a["read_columns"] is not None and not has_initial
-            if length == 0 or not (source or is_fresh):
+            start, length, source = _prefill(a, prefill)
+            if length == 0 or source is None:
                 continue
             chunks = chunks_scanned(
                 prefill,
@@ -128,7 +122,7 @@ class Recorder:
                 (shift + first, shift + end, 0 if column is None else _block(a, prefill, column))
                 for first, end, column in chunks
             )
-            self.operations.append(Scan(self.group, source if has_initial else 0, pieces))
+            self.operations.append(Scan(self.group, source, pieces))
 
     def _replay(self, grid: tuple[int, ...], a: dict[str, Any]) -> None:
         for row in range(min(grid[0], a["num_tokens"])):
@@ -149,6 +143,20 @@ class _Kernel:
 
     def __getitem__(self, grid: Any, /) -> Callable[..., Any]:
         return lambda **arguments: self.record(grid, arguments)
+
+
+def _prefill(a: dict[str, Any], prefill: int) -> tuple[int, int, int | None]:
+    """First token and length of a prefill's query, and the block that it goes on from.
+
+    0: it starts from nothing. None: it has no block to go on from.
+    """
+    start, length = row_query(a["query_start_loc"], prefill, a["num_tokens"])
+    has_initial = bool(a["has_initial_states"][prefill])
+    source = _block(a, prefill, row_column(a["read_columns"], prefill))
+    is_fresh = a["read_columns"] is not None and not has_initial
+    if not (source or is_fresh):
+        return start, length, None
+    return start, length, source if has_initial else 0
 
 
 def _block(a: dict[str, Any], row: int, column: int) -> int:

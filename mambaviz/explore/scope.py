@@ -13,8 +13,9 @@ from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from mambaviz import json_text
 from mambaviz.faults import FAULTS
 from mambaviz.scenario import (
     DraftCount,
@@ -222,13 +223,7 @@ SCOPE_GRAMMAR = Grammar(Scope, {"engine": EngineSettings, "layer": LayerSettings
 
 def parse_scope(text: str) -> Scope:
     """A scope from JSON text. Raises ScenarioError with one line."""
-    try:
-        return Scope.model_validate_json(text.removeprefix("\ufeff"))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        if first["type"] == "json_invalid":
-            raise ScenarioError(f"this is not JSON: {first['ctx']['error']}") from None
-        raise ScenarioError(explain(error, SCOPE_GRAMMAR)) from None
+    return json_text.parsed(Scope, text, lambda e: explain(e, SCOPE_GRAMMAR), ScenarioError)
 
 
 def with_fault(scope: Scope, fault: str) -> Scope:

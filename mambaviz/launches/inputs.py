@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from mambaviz import json_text
 from mambaviz.scenario import EXACT_COUNT_LIMIT, PRESET_DIR, Grammar, explain, one_line
 
 LAUNCH_DIR = PRESET_DIR / "launches"
@@ -264,18 +265,12 @@ LABELS: dict[str, str] = {
 
 def parse(text: str) -> LaunchInputs:
     """Inputs from JSON text. Raises `LaunchError` with one line."""
-    try:
-        return LaunchInputs.model_validate_json(text.removeprefix("\ufeff"))
-    except ValidationError as error:
-        raise LaunchError(_explain(error)) from None
+    return json_text.parsed(LaunchInputs, text, _explain, LaunchError)
 
 
 def build(data: Mapping[str, Any]) -> LaunchInputs:
     """Inputs from a plain mapping, as an editor holds them. Raises `LaunchError`."""
-    try:
-        return LaunchInputs.model_validate(data)
-    except ValidationError as error:
-        raise LaunchError(_explain(error)) from None
+    return json_text.built(LaunchInputs, data, _explain, LaunchError)
 
 
 def load(path: Path) -> LaunchInputs:
@@ -289,8 +284,6 @@ GRAMMAR = Grammar(LaunchInputs, {"rows": LaunchRow}, choices={})
 def _explain(error: ValidationError) -> str:
     """The first thing wrong: row and field as the screen names them, and what would be right."""
     first = error.errors(include_url=False)[0]
-    if first["type"] == "json_invalid":
-        return f"this is not JSON: {first['ctx']['error']}"
     text = explain(error, GRAMMAR)
     place = list(first["loc"])
     if len(place) < 3 or place[0] != "rows":

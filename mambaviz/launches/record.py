@@ -9,7 +9,6 @@ the same launch done wrong on purpose.
 from __future__ import annotations
 
 import base64
-import gzip
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from mambaviz.launches.inputs import LAUNCH_DIR, LAUNCHES, LaunchInputs
+from mambaviz.recordings import read_with, write_without
 from mambaviz.trace import ByteRange, Invariant, StateKind, decode_floats
 
 RECORDED_DIR = LAUNCH_DIR / "recorded"
@@ -248,14 +248,10 @@ def recording_path(slug: str) -> Path:
 
 def write_recording(slug: str, record: LaunchRecord) -> None:
     """Write a preset's launch so that the same record always gives the same file."""
-    RECORDED_DIR.mkdir(exist_ok=True)
-    text = record.model_dump_json(exclude={"inputs"})
-    recording_path(slug).write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    write_without(recording_path(slug), record, "inputs")
 
 
 @lru_cache(maxsize=32)
 def recorded(slug: str) -> LaunchRecord:
     """The committed launch of a preset."""
-    text = gzip.decompress(recording_path(slug).read_bytes()).decode()
-    fields = LaunchRecord.__pydantic_validator__  # the inputs live once, in their own file
-    return fields.validate_json(f'{{"inputs":{LAUNCHES[slug].model_dump_json()},{text[1:]}')
+    return read_with(recording_path(slug), LaunchRecord, "inputs", LAUNCHES[slug])

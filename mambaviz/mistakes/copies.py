@@ -14,22 +14,12 @@ from typing import Any
 import torch
 
 from kernels.launch import Kernel
+from kernels.pieces import STATE_TENSORS
 from kernels.reference import Outcome, decide_postprocess, decide_postprocess_advanced
 from mambaviz.runner import ModelRunner
 
 Inputs = dict[str, Any]  # a launch's arguments by name
 Spoil = Callable[[Kernel, tuple[int, ...], Inputs], None]
-
-STATE_TENSORS = (
-    "state_base_addrs",
-    "state_block_strides",
-    "state_elem_sizes",
-    "state_inner_sizes",
-    "state_conv_widths",
-    "state_group_indices",
-    "state_dim_row_count",
-    "state_dim_row_stride",
-)
 
 
 class SpoiledKernel:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from mambaviz.json_text import text_of
 from mambaviz.scenario import one_line
 from mambaviz.sizes import export
 from mambaviz.sizes.copy_rates import measured
@@ -44,11 +45,7 @@ def find_model(name: str) -> Model:
     shown = one_line(name, 60)
     if not name.endswith(".json") and not Path(name).is_file():
         raise SizesError(f"{shown}: neither a file nor a model; the models are {', '.join(MODELS)}")
-    try:
-        text = Path(name).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise SizesError(f"{shown}: cannot be read: {reason}") from None
+    text = text_of(name, SizesError, shown)
     try:
         return parse_config(text)
     except SizesError as error:
