@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from mambaviz.pages import compare, kernels, metadata, reports, sizes, state, watch
+from mambaviz.pages import compare, explorer, kernels, metadata, reports, sizes, state, watch
 from mambaviz.pages.assets import LOGO
 
 st.set_page_config(
@@ -14,6 +14,7 @@ pages = [
     st.Page(kernels.page, title="Kernels", url_path="kernels"),
     st.Page(compare.page, title="Compare", url_path="compare"),
     st.Page(reports.page, title="Reports", url_path="reports"),
+    st.Page(explorer.page, title="Explorer", url_path="explorer"),
     st.Page(sizes.page, title="Sizes", url_path="sizes"),
 ]
 page = st.navigation(pages, position="top")

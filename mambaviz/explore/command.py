@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, TextIO
 from mambaviz.scenario import ScenarioError, one_line
 
 if TYPE_CHECKING:
-    from mambaviz.explore.explorer import Progress, Report
+    from mambaviz.explore.explorer import Report
+    from mambaviz.explore.progress import Progress
 
 OK, BROKEN, BAD_INPUT, STOPPED = 0, 1, 2, 130
 RECORDS = Path(".artifacts") / "explore"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mambaviz.explore.pool import Pool
+from mambaviz.explore.progress import Progress
 from mambaviz.explore.queries import AskedQuery
 from mambaviz.explore.record import Record
 from mambaviz.explore.scope import Scope
@@ -29,22 +30,6 @@ from mambaviz.explore.search import (
     trimmed,
 )
 from mambaviz.scenario import Scenario
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far an exploration has come. ``seconds_left`` is for this depth, None at its start."""
-
-    depth: int
-    last_depth: int
-    done: int  # tasks of this depth
-    tasks: int
-    runs: int  # scenarios of this depth
-    hits: int
-    rate: float  # scenarios a second, of this session
-    seconds_left: float | None
-    replaying: bool = False
-
 
 Watch = Callable[[Progress], None]
 

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Protocol
@@ -151,11 +150,12 @@ class ClusterPool:
         ScenarioError where distributed is not installed, or nobody answers at the address.
         """
         try:
-            self.distributed = import_module("distributed")  # an extra: the app does without
+            import distributed  # an extra: the app does without
         except ImportError:
             raise ScenarioError(
                 "--scheduler needs dask.distributed: pip install -r requirements-cluster.txt"
             ) from None
+        self.distributed = distributed
         try:
             self.client = self.distributed.Client(address, timeout=patience)
         except (OSError, ValueError) as error:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mambaviz.explore.run import SymbolicStep
 from mambaviz.scenario import ScenarioError
 from mambaviz.trace import Decision
 
-Predicate = Callable[[SymbolicStep, int], bool]
+if TYPE_CHECKING:
+    from mambaviz.explore.run import SymbolicStep  # costs torch, and a page only names queries
+
+Predicate = Callable[["SymbolicStep", int], bool]
 
 
 @dataclass(frozen=True)

@@ -87,9 +87,9 @@ class Scope(BaseModel):
         """
         if "none" not in self.events and not self.event_steps:
             raise ScenarioError("event_steps: name the steps at which events are tried")
-        if self._num_shapes() > MOST_SHAPES:
+        if self.num_shapes > MOST_SHAPES:
             raise ScenarioError(
-                f"the scope has {self._num_shapes():,} combinations before a single draft is "
+                f"the scope has {self.num_shapes:,} combinations before a single draft is "
                 f"verified; allowed are {MOST_SHAPES:,}: take values out of its lists"
             )
         return [
@@ -99,7 +99,8 @@ class Scope(BaseModel):
             for event in self._events(len(requests))
         ]
 
-    def _num_shapes(self) -> int:
+    @property
+    def num_shapes(self) -> int:
         """How many `shapes` there would be."""
         settings = prod(map(len, self._setting_ranges()))
         first = len(self.prompt_lens) * len(self.max_tokens) * len(self.draft_plans)
@@ -142,6 +143,11 @@ class Scope(BaseModel):
             about = NAMES[:num_requests] if kind in ("preempt", "abort") else [None]
             for step, name in product(self.event_steps, about):
                 yield Event(step=step, kind=kind, request=name)
+
+    @property
+    def most_runs(self) -> int:
+        """An upper bound for the runs of the deepest pass, often far above their number."""
+        return sum(shape.most_runs(self.steps) for shape in self.shapes())
 
     def scenario(self, shape: Shape) -> Scenario | None:
         """The shape as a scenario; None if it is one that cannot run."""

@@ -18,12 +18,14 @@ from mambaviz import batch as batches
 from mambaviz.batch import BATCHES, DEFAULT_BATCH, Batch, BatchError
 from mambaviz.pages import (
     compare_state,
+    explorer_state,
     kernels_state,
     lesson_state,
     reports_state,
     sizes_state,
 )
 from mambaviz.pages.compare_state import CompareView
+from mambaviz.pages.explorer_state import ExplorerView
 from mambaviz.pages.kernels_state import KernelsView
 from mambaviz.pages.lesson_state import Lesson
 from mambaviz.pages.packing import pack, unpacked
@@ -74,7 +76,7 @@ class PageState(BaseModel):
 
     The Metadata page shows ``own_batch``, or the preset ``batch`` where that is None; the Compare
     page shows ``compare``, the Kernels page ``kernels``, the Sizes page ``sizes``, the Reports page
-    ``museum``.
+    ``museum``, the Explorer page ``explorer``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -97,6 +99,7 @@ class PageState(BaseModel):
     kernels: KernelsView = KernelsView()
     sizes: SizesView = SizesView()
     museum: ReportsView = ReportsView()
+    explorer: ExplorerView = ExplorerView()
 
     @model_validator(mode="after")
     def _known_preset(self) -> Self:
@@ -190,7 +193,8 @@ def to_link(state: PageState) -> dict[str, str]:
     elif state.batch != DEFAULT_BATCH:
         link["batch"] = state.batch
     link |= compare_state.to_link(state.compare) | kernels_state.to_link(state.kernels)
-    return link | sizes_state.to_link(state.sizes) | reports_state.to_link(state.museum)
+    link |= sizes_state.to_link(state.sizes) | reports_state.to_link(state.museum)
+    return link | explorer_state.to_link(state.explorer)
 
 
 def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
@@ -239,6 +243,8 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
             f"This link has a parameter “{unknown[0][:40]}”, which no page here knows, "
             "so it is left out."
         )
+    explored = {name: values.pop(name) for name in explorer_state.READERS if name in values}
+    values["explorer"] = explorer_state.from_values(explored)
     return opened(**values), next(iter(problems.values()), "")
 
 
@@ -347,6 +353,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     **kernels_state.READERS,
     **sizes_state.READERS,
     **reports_state.READERS,
+    **explorer_state.READERS,
 }
 
 # What only one page shows, by its title; the Watch page's run is known to others too.

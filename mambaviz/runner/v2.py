@@ -66,9 +66,10 @@ class V2Runner(ModelRunner):
 
     def update_states(self, output: SchedulerOutput) -> None:
         resumed = output.scheduled_cached_reqs.resumed_req_ids
-        for req_id in output.finished_req_ids | output.preempted_req_ids | resumed:
-            if req_id in self.slots:
-                self.free_slots.append(self.slots.pop(req_id))
+        leaving = output.finished_req_ids | output.preempted_req_ids | resumed
+        # By slot: in a set's own order the next slots would depend on the hash seed.
+        for req_id in sorted(leaving & self.slots.keys(), key=self.slots.__getitem__):
+            self.free_slots.append(self.slots.pop(req_id))
         super().update_states(output)
         for req_id, request in self.requests.items():
             if req_id not in self.slots:

@@ -106,12 +106,24 @@ def test_pins_lie_in_the_ranges_of_the_project(file, ranges):
         assert str(pinned.marker) == str(allowed[name].marker)
 
 
+# Imported in one place each, by who asks for it by name; the app does without.
+OPTIONAL = {
+    "flashinfer": "mambaviz/attention/replayssm.py",
+    "distributed": "mambaviz/explore/pool.py",
+}
+
+
 def test_requirements_are_what_the_app_imports_and_nothing_else():
-    optional = {"flashinfer"}
     used = {
         found.top for room in APP_ROOMS for found in room_imports(room) if from_elsewhere(found)
     }
-    assert used - optional == pins("requirements.txt").keys()
+    assert used - OPTIONAL.keys() == pins("requirements.txt").keys()
+
+
+@pytest.mark.parametrize(("package", "place"), OPTIONAL.items())
+def test_an_optional_package_is_imported_in_one_place(package, place):
+    found = [one for room in APP_ROOMS for one in room_imports(room) if one.top == package]
+    assert {one.file for one in found} == {place}
 
 
 def test_dev_requirements_are_what_tests_and_tools_import():

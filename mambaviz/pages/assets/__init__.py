@@ -16,6 +16,7 @@ COMPARE_STYLE = _HERE / "compare.css"
 KERNELS_STYLE = _HERE / "kernels.css"
 SIZES_STYLE = _HERE / "sizes.css"
 REPORTS_STYLE = _HERE / "reports.css"
+EXPLORER_STYLE = _HERE / "explorer.css"
 
 ASSETS: tuple[Path, ...] = (
     LOGO,
@@ -30,4 +31,5 @@ ASSETS: tuple[Path, ...] = (
     KERNELS_STYLE,
     SIZES_STYLE,
     REPORTS_STYLE,
+    EXPLORER_STYLE,
 )
