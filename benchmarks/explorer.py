@@ -99,6 +99,27 @@ def write_table(reports: list[Report], rates: dict[int, float]) -> None:
 
 # ------------------------------------------------------------------------- every fault's shortest
 
+# Ranges without which a fault acts late or not at all, where `FAULTS` cannot say it.
+BESIDES: dict[str, dict[str, Any]] = {
+    "chunk-ends-inside-block": {
+        "prompt_lens": [4, 5],
+        "max_tokens": [1],
+        "engine": {"max_num_batched_tokens": 6},
+    },
+    "first-chunk-as-decode": {
+        "modes": ["none"],
+        "num_specs": [0],
+        "num_blocks": [2],
+        "chunk_limits": [1],
+        "prompt_lens": [3, 4],
+        "max_tokens": [2],
+        "arrivals": [0, 2],
+        "steps": 8,
+        "engine": {"max_num_batched_tokens": 3},
+    },
+    "offset-lost-without-drafts": {"modes": ["none"], "draft_plans": [[2, 0]]},
+}
+
 
 def scope_for(fault: str) -> Scope:
     """A small scope in which a fault can act, made from what it needs."""
@@ -131,7 +152,9 @@ def scope_for(fault: str) -> Scope:
         },
         "faults": [fault],
     }
-    return Scope.model_validate(fields)
+    besides = BESIDES.get(fault, {})
+    engine = {**fields["engine"], **besides.get("engine", {})}
+    return Scope.model_validate({**fields, **besides, "engine": engine})
 
 
 def find_shortest(workers: int) -> list[str]:

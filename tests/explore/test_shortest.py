@@ -1,6 +1,8 @@
 """The shortest scenario that the explorer found for a fault: red with it, green without.
 
-Found by ``python -m benchmarks.explorer --shortest``, which writes these files.
+Found by ``python -m benchmarks.explorer --shortest``, which writes these files. The explorer goes
+by the invariants, over symbols and without a trace; a fault that only the metadata derived anew
+shows has its scenario made by hand.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ import pytest
 from mambaviz import engine
 from mambaviz.explore.replay import disagreement
 from mambaviz.explore.search import worker_for
+from mambaviz.fault_scenarios import FAULT_SCENARIOS
+from mambaviz.faults import FAULTS, METADATA
+from mambaviz.metadata_check import metadata_problems
 from mambaviz.scenario import Scenario, load
 
 FOLDER = Path(__file__).parent / "shortest"
@@ -22,8 +27,11 @@ def shortest(fault: str) -> Scenario:
     return load(FOLDER / f"{fault}.json")
 
 
-def test_there_are_some() -> None:
-    assert FOUND
+SILENT = sorted(fault for fault, one in FAULTS.items() if set(one.noticed_by) == {METADATA})
+
+
+def test_every_fault_has_its_own() -> None:
+    assert sorted([*FOUND, *SILENT]) == sorted(FAULTS)
 
 
 @pytest.mark.parametrize("fault", FOUND)
@@ -46,3 +54,12 @@ def test_green_without(fault: str) -> None:
 def test_symbols_say_the_same(fault: str) -> None:
     scenario = shortest(fault)
     assert disagreement(scenario, 100, worker_for(scenario)) == ""
+
+
+@pytest.mark.parametrize("fault", SILENT)
+def test_what_no_invariant_sees_shows_in_the_metadata(fault: str) -> None:
+    right = FAULT_SCENARIOS[fault]
+    assert metadata_problems(engine.run(right, backend="reference")) == []
+    wrong = engine.run(right.model_copy(update={"faults": [fault]}), backend="reference")
+    assert metadata_problems(wrong)
+    assert wrong.violations == []

@@ -146,7 +146,7 @@ def explored(app: AppTest, view: ExplorerView) -> None:
     opened(app, view)
     app.button(key="explorer-start").click().run()
     end = time.monotonic() + PATIENCE
-    while "mv-counts" not in html(app) and time.monotonic() < end:
+    while 'class="mv-counts"' not in html(app) and time.monotonic() < end:
         time.sleep(0.2)
         app.run()
     assert not app.exception
