@@ -40,8 +40,9 @@ def _answer(order: Order, found: Findings) -> str:
     if not found.hits:
         return f"The scope holds: {found.scenarios:,} scenarios, every invariant kept."
     broken = sorted({words.partition(" ")[0] for words in _words(found)})
-    verb = "break" if len(broken) > 1 else "breaks"
-    return f"After {steps} {' and '.join(broken)} {verb}."
+    if len(broken) == 1:
+        return f"After {steps} {broken[0]} breaks."
+    return f"After {steps} {', '.join(broken[:-1])} and {broken[-1]} break."
 
 
 def _size(scope: Scope) -> str:
