@@ -167,6 +167,9 @@ def test_letters_and_digits(page: Replay) -> None:
     expect(state).to_have_text("State of request B, layer 0")
     page.press("h")
     expect(page.page.locator(".hex td.new").first).to_be_visible()
+    page.press("Shift+E")  # A's copy in the same phase is an event of its own
+    assert page.place == "step 2, post-copy"
+    expect(state).to_have_text("State of request A, layer 0")
     page.press("Shift+E")
     assert page.place == "step 2, accept"
     page.press("Shift+E", "e")
