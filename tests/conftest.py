@@ -7,6 +7,7 @@ triton, numpy, pytest and hypothesis is installed, so this file imports nothing 
 from __future__ import annotations
 
 import os
+import sys
 
 # Before torch is imported, and for the processes that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -27,6 +28,10 @@ settings.register_profile("proof", deadline=None, max_examples=2000, print_blob=
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
+# Streamlit makes the script that it runs the main module, and leaves it so after the test.
+MAIN = sys.modules["__main__"]
+
+
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Let the settings file name the time limit where pytest-timeout is not installed."""
     if not pluginmanager.hasplugin("timeout"):
@@ -39,3 +44,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.browser)
     if item.get_closest_marker("gpu") and not torch.cuda.is_available():
         item.add_marker(pytest.mark.skip(reason="needs a CUDA device, and torch sees none"))
+
+
+def pytest_runtest_setup() -> None:
+    """Put the main module back: a process that a test spawns begins by running it."""
+    sys.modules["__main__"] = MAIN
