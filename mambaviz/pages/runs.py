@@ -7,12 +7,14 @@ is room. This module does not import torch; the thread that computes does.
 
 from __future__ import annotations
 
+import gc
 import gzip
 import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -195,10 +197,15 @@ class RunStore:
                 self._jobs.pop((job.scenario.content_hash, job.backend), None)
 
     def _compute(self, job: Job) -> None:
+        with _aside_of_garbage() as set_aside:
+            self._compute_while(job, set_aside)
+
+    def _compute_while(self, job: Job, set_aside: Callable[[], None]) -> None:
         since, total = time.monotonic(), expected_steps(job.scenario)
 
         def go_on(task: str, done_steps: int, *, exact: bool) -> None:
             job.progress = Progress(task, done_steps, total, exact, since)
+            set_aside()
             if not job.wanted_by:
                 raise StoppedError
 
@@ -229,6 +236,23 @@ class RunStore:
         finished = [key for key, job in self._jobs.items() if job.status != "running"]
         for key in finished[: max(0, len(self._jobs) - self._capacity)]:
             del self._jobs[key]
+
+
+@contextmanager
+def _aside_of_garbage() -> Iterator[Callable[[], None]]:
+    """Keep what a run makes from being looked through for garbage again and again.
+
+    Streamlit has all objects looked through after every run of a page, and a long run makes a
+    million of them, while its progress has the page run twice a second. So they are set aside step
+    by step. At the end garbage is looked for once; what is then left stays aside, and goes as soon
+    as nobody holds it (it has no cycles).
+    """
+    try:
+        yield gc.freeze
+    finally:
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
 
 
 def explain_failure(error: Exception, done_steps: int) -> str:
