@@ -170,7 +170,9 @@ def _how_far(job: Job) -> str:
 def _failed(screen: Screen, job: Job) -> None:
     seen = "the recorded run" if screen.is_current else "the run before"
     still = f". What you see is {seen}." if screen.run else ""
-    problem = job.problem[:1].upper() + job.problem[1:].rstrip(".")
+    problem = job.problem.rstrip(".")
+    if "." not in problem.partition(" ")[0]:  # what begins with a field, begins as it is written
+        problem = problem[:1].upper() + problem[1:]
     with st.container(horizontal=True, vertical_alignment="center"):
         st.error(f"{plain(problem)}{still}", icon=":material/error:")
         if st.button("Try again", key="retry"):

@@ -34,7 +34,7 @@ def test_what_must_come_out_the_same_does(slug: str, layer: int) -> None:
     [
         ("rewound", 3, "accept", Fact("schedule", "A", "accepted")),
         ("accepted-count-not-reset", 3, "pre-copy", Fact("state", "B", "column 3")),
-        ("bias-off-by-one", 0, "metadata", Fact("metadata", "", "num_accepted_tokens")),
+        ("bias-off-by-one", 0, "post-copy", Fact("state", "A", "column 0")),
         ("wrong-block-table-row", 0, "metadata", Fact("metadata", "", "state_indices_tensor_p")),
         ("pre-copy-skipped", 1, "pre-copy", Fact("state", "A", "column 1")),
     ],
@@ -47,10 +47,10 @@ def test_where_runs_part(slug: str, moment: int, phase: str, fact: Fact) -> None
 
 
 def test_a_fact_carries_each_runs_text() -> None:
-    traces = runs_of("bias-off-by-one")
+    traces = runs_of("wrong-block-table-row")
     found = parting_of(traces)
     assert found is not None
-    assert [one.values for one in found.differences] == [("[1, 1]", "[2, 2]")]
+    assert [one.values for one in found.differences] == [("[1, 4]", "[0, 2]")]
 
 
 def test_states_are_read_from_the_bytes() -> None:
