@@ -70,9 +70,10 @@ class StagePayload:
         return base64.b64encode(gzip.compress(self.text.encode(), 6, mtime=0)).decode()
 
     def request_at(self, step: int, phase: PhaseName) -> str | None:
-        """The request that a view opens with which names none; None for the first one."""
-        about = self.about[step * len(PHASES) + PHASES.index(phase)]
-        return about[0] if about else None
+        """The request that a view opens with which names none: the latest event's, up to there;
+        None for the first one."""
+        until = step * len(PHASES) + PHASES.index(phase) + 1
+        return next((about[0] for about in reversed(self.about[:until]) if about), None)
 
 
 def stage_payload(trace: Trace, progress: Callable[[int], None] | None = None) -> StagePayload:

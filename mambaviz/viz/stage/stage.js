@@ -100,7 +100,7 @@ class Stage {
 
   isAt({ step, phase, request, layer, details }) {
     const here = this.view();
-    const wanted = request ?? this.run.requests[this.about(this.frame)[0] ?? 0];
+    const wanted = request ?? this.run.requests[this.subject(this.frame)];
     return here.step === step && here.phase === phase && here.layer === layer && here.request === wanted && here.details === details;
   }
 
@@ -114,7 +114,8 @@ class Stage {
     const at = Math.min(Math.max(step, 0), last) * run.phases.length + Math.max(0, run.phases.indexOf(phase));
     const named = run.requests.indexOf(request);
     this.picked = named >= 0;
-    this.request = this.picked ? named : this.about(at)[0] ?? 0;
+    this.visited = null;
+    if (this.picked) this.request = named;
     this.show(at, "jump");
   }
 
@@ -255,22 +256,40 @@ class Stage {
     const here = this.about(this.frame);
     const next = here[here.indexOf(this.request) + by];
     if (here.includes(this.request) && next !== undefined) {
-      this.request = next;
-      this.go(this.frame);
+      this.visit(this.frame, next);
       return;
     }
     let frame = this.frame + by;
     while (frame > 0 && frame < this.last && !this.run.events(frame).length) frame += by;
     frame = clamp(frame, 0, this.last);
     const about = this.about(frame);
-    if (about.length) this.request = about.at(by > 0 ? 0 : -1);
+    this.visit(frame, about.at(by > 0 ? 0 : -1));
+  }
+
+  // Of the requests that a frame is about, show this one, until another event comes.
+  visit(frame, request) {
+    this.visited = request === undefined ? null : { frame, request };
     this.go(frame);
   }
 
-  // Where the reader has picked no request, the panel is about one that the phase is about.
+  // Where the reader has picked no request, the panel is about the one of the latest event: by
+  // which way the frame was reached makes no difference.
   followEvent() {
-    const about = this.about(this.frame);
-    if (!this.picked && about.length && !about.includes(this.request)) [this.request] = about;
+    if (this.visited?.frame !== this.eventAt(this.frame)) this.visited = null;
+    if (!this.picked) this.request = this.visited?.request ?? this.subject(this.frame);
+  }
+
+  // The latest frame, up to this one, that is about a request; -1 where there is none.
+  eventAt(frame) {
+    let at = frame;
+    while (at >= 0 && !this.about(at).length) at -= 1;
+    return at;
+  }
+
+  // The request that a frame opens with where the reader has picked none (viz/payload.py).
+  subject(frame) {
+    const at = this.eventAt(frame);
+    return at < 0 ? 0 : this.about(at)[0];
   }
 
   // The requests that a frame's events are about: shown where the reader has picked none.
@@ -352,18 +371,20 @@ class Stage {
   }
 
   showLanes(manner) {
-    const key = `${this.group}:${this.request}`;
+    const key = `${this.group}:${this.drawnRequests()[0]}`;
     const { run } = this;
     this.labelSums();
-    if (this.lanes?.key !== key) {
-      this.lanes = { key, pictures: this.buildLanes() };
-      manner = "jump";
-    }
+    if (this.lanes?.key !== key) this.lanes = { key, pictures: this.buildLanes() };
+    if (this.lanes.chosen !== this.request) this.arrangeLanes();
     const layer = this.groupLayer();
-    this.lanes.pictures.forEach(({ picture, size, index }) => {
+    for (const lane of this.lanes.pictures) {
+      const { picture, size, index } = lane;
       const marks = run.marks(`lane:${this.group}:${layer}:${index}:${size}`, this.frame);
-      picture.show(marks, manner, this.speed);
-    });
+      const anew = lane.drawn !== size; // in another size nothing stays where it was
+      if (anew) picture.show(new Map(), "jump", this.speed);
+      picture.show(marks, anew ? "jump" : manner, this.speed);
+      lane.drawn = size;
+    }
   }
 
   // The layer whose blocks the lanes read: the chosen one, or the first of the group on show.
@@ -402,7 +423,7 @@ class Stage {
   buildLanes() {
     const { run } = this;
     const svg = this.find(".lane-picture");
-    const [, heading, full, other, left] = run.sizes.lanes;
+    const [, heading, , , left] = run.sizes.lanes;
     const group = run.groups[this.group];
     const drawn = this.drawnRequests();
     svg.replaceChildren();
@@ -414,29 +435,42 @@ class Stage {
       head.append(node);
     }
     this.headGutter = head.appendChild(svgNode("rect", { x: -8, width: left + 6, height: heading }, "page"));
-    let y = heading;
     const pictures = drawn.map((index) => {
-      const size = index === this.request || run.requests.length < 3 ? "full" : run.sizes.others;
-      const height = size === "full" ? full : other;
-      const lane = svgNode("g", { transform: `translate(0 ${y})` }, index === this.request ? "lane chosen" : "lane");
-      const hit = svgNode("rect", { width: group.width, height, fill: "none" });
+      const lane = svg.appendChild(svgNode("g", {}));
+      const hit = lane.appendChild(svgNode("rect", { width: group.width, fill: "none" }));
       hit.style.pointerEvents = "all";
-      lane.append(hit);
       lane.dataset.request = index;
-      svg.append(lane);
-      const apart = run.sizes.others === "small" || [index, index - 1].includes(this.request);
-      if (index > drawn[0] && apart) lane.append(svgNode("path", { d: `M0 -5H${group.width}` }, "axis"));
+      const line = index > drawn[0] ? lane.appendChild(svgNode("path", { d: `M0 -5H${group.width}` }, "axis")) : null;
       lane.addEventListener("click", () => {
         if (index !== this.request) this.choose({ request: index });
       });
-      y += height;
       const picture = new Picture(lane, run.bodies, run.motion);
-      const away = lane.appendChild(svgNode("text", { x: left + 8, y: size === "full" ? 114.5 : height / 2 + 4 }, "m s125 halo away"));
-      return { picture, size, lane, index, away };
+      const away = lane.appendChild(svgNode("text", { x: left + 8 }, "m s125 halo away"));
+      return { picture, lane, hit, line, index, away };
     });
     this.left = left;
     this.scalePictures();
     return pictures;
+  }
+
+  // The chosen request's lane is the large one; all of them stay the nodes they are.
+  arrangeLanes() {
+    const { run } = this;
+    const [, heading, full, other] = run.sizes.lanes;
+    let y = heading;
+    for (const held of this.lanes.pictures) {
+      const { lane, hit, line, index, away } = held;
+      held.size = index === this.request || run.requests.length < 3 ? "full" : run.sizes.others;
+      const height = held.size === "full" ? full : other;
+      lane.setAttribute("class", index === this.request ? "lane chosen" : "lane");
+      lane.setAttribute("transform", `translate(0 ${y})`);
+      hit.setAttribute("height", height);
+      away.setAttribute("y", held.size === "full" ? 114.5 : height / 2 + 4);
+      const apart = run.sizes.others === "small" || [index, index - 1].includes(this.request);
+      line?.setAttribute("visibility", apart ? "visible" : "hidden");
+      y += height;
+    }
+    this.lanes.chosen = this.request;
   }
 
   chosenPicture() {
