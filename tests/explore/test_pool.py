@@ -17,7 +17,7 @@ from mambaviz.explore.search import Job
 from mambaviz.scenario import ScenarioError
 from tests.explore.scopes import TWO, scope
 
-FEW = 3  # runs that are replayed
+FEW = 1  # runs that are replayed: each costs a worker its first look at the kernels
 
 
 def what_was_found(report: Report) -> tuple[object, ...]:
