@@ -154,6 +154,7 @@ def test_the_first_difference_is_marked_and_one_click_away(compare: Compare) -> 
 
 def test_another_choice_is_computed(compare: Compare) -> None:
     compare.open("?compare=layout&backend=reference")
+    expect(compare.sidebar).to_contain_text("live, reference")
     compare.sidebar.get_by_role("button", name="Change what differs").click()
     compare.page.get_by_test_id("stPopoverBody").get_by_role("button", name="Compare").click()
     expect(compare.run("all")).to_be_visible()
