@@ -32,7 +32,6 @@ from mambaviz.pages.kernels_component import part, told
 from mambaviz.pages.kernels_state import KernelsView
 from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Run, first_line, is_advice, log
-from mambaviz.pages.runs import recorded as recorded_run
 from mambaviz.pages.sidebar import BACKEND_HELP, BACKEND_LABELS
 from mambaviz.pages.state import BACKEND_CHOICES, BackendChoice, PageState
 from mambaviz.speeds import committed
@@ -392,7 +391,7 @@ def _launch(draft: LaunchInputs, backend: BackendChoice) -> None:
 
 
 def _foot(shown: PageState, found: Shown) -> None:
-    run, step = _watched(shown)
+    run, step = watch.watched(shown)
     st.button(
         f"Take from Watch, step {step}",
         on_click=_take_step,
@@ -439,16 +438,6 @@ def _foot(shown: PageState, found: Shown) -> None:
 
 def _take_backend() -> None:
     state.update(backend=st.session_state["launch-backend"])
-
-
-def _watched(shown: PageState) -> tuple[Run | None, int]:
-    """The run on the Watch page and the step it stands at."""
-    job = watch.run_store().find(shown.scenario, shown.backend)
-    run = job.run if job else None
-    if run is None and shown.preset_shown:
-        run = recorded_run(shown.preset_shown)
-    last = len(run.trace.steps) - 1 if run else shown.step
-    return run, min(shown.step, last)
 
 
 def _take_step(run: Run, step: int, shown: PageState) -> None:

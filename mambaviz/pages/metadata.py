@@ -16,7 +16,6 @@ from mambaviz.pages.assets import METADATA_STYLE
 from mambaviz.pages.batch_component import pictures
 from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Run
-from mambaviz.pages.runs import recorded as recorded_run
 from mambaviz.pages.state import PageState
 from mambaviz.viz.batch import fields, view
 
@@ -173,7 +172,7 @@ def _take_preset() -> None:
 
 
 def _foot(shown: PageState, record: BatchRecord) -> None:
-    run, step = _watched(shown)
+    run, step = watch.watched(shown)
     st.button(
         f"Take from Watch, step {step}",
         on_click=_take_step,
@@ -201,16 +200,6 @@ def _foot(shown: PageState, record: BatchRecord) -> None:
     if empty:
         listed = "<br>".join(escape(name).replace("_", "_<wbr>") for name in empty)
         st.html(f'<h4>None for this batch</h4><p class="mv-none">{listed}</p>')
-
-
-def _watched(shown: PageState) -> tuple[Run | None, int]:
-    """The run on the Watch page and the step it stands at."""
-    job = watch.run_store().find(shown.scenario, shown.backend)
-    run = job.run if job else None
-    if run is None and shown.preset_shown:
-        run = recorded_run(shown.preset_shown)
-    last = len(run.trace.steps) - 1 if run else shown.step
-    return run, min(shown.step, last)
 
 
 def _take_step(run: Run, step: int, layer: int) -> None:

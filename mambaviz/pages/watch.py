@@ -90,6 +90,14 @@ def choose(view: PageState) -> Screen:
     return Screen(view, run or st.session_state.get("last_run"), job)
 
 
+def watched(shown: PageState) -> tuple[Run | None, int]:
+    """The run on this page, as far as it is there, and the step it stands at: for other pages."""
+    job = run_store().find(shown.scenario, shown.backend)
+    run = (job.run if job else None) or recorded_run(shown.scenario)
+    last = len(run.trace.steps) - 1 if run else shown.step
+    return run, min(shown.step, last)
+
+
 # --------------------------------------------------------------------------------------
 # Messages above the stage
 # --------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, expect
+
+from tests.browser.tab import Tab
 
 ARTIFACTS = Path(__file__).resolve().parents[2] / ".artifacts"
 LAPTOP, PROJECTOR = (1440, 900), (1280, 720)
@@ -18,21 +20,11 @@ expect.set_options(timeout=SLOW)
 pytestmark = pytest.mark.timeout(600)
 
 
-class Compare:
+class Compare(Tab):
     """One tab with the page open in it, and what its console complained about."""
 
-    def __init__(self, page: Page, url: str) -> None:
-        self.page, self.url = page, url
-        self.complaints: list[str] = []
-        page.set_default_timeout(SLOW)
-        page.on("console", self._listen)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
-    def _listen(self, message: ConsoleMessage) -> None:
-        # Streamlit asks for its own address below the page's path first, and finds it above.
-        own = "/compare/_stcore/" in message.location.get("url", "")
-        if message.type == "error" and not own:
-            self.complaints.append(message.text)
+    path = "compare"
+    slow = SLOW
 
     def open(self, query: str = "") -> Compare:
         self.page.goto(f"{self.url}/compare{query}")
@@ -50,10 +42,6 @@ class Compare:
     @property
     def where(self) -> Locator:
         return self.stage.locator(".where b")
-
-    @property
-    def sidebar(self) -> Locator:
-        return self.page.get_by_test_id("stSidebar")
 
     def run(self, name: str) -> Locator:
         return self.stage.get_by_label(f"run {name}", exact=True)

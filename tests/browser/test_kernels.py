@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from mambaviz.launches.inputs import DEFAULT_LAUNCH, LAUNCHES
 from mambaviz.launches.record import recorded
 from mambaviz.pages.launch_editor import ROW_HEIGHT
 from mambaviz.viz.kernels import words
+from tests.browser.tab import Tab
 
 ARTIFACTS = Path(__file__).resolve().parents[2] / ".artifacts"
 LAPTOP, PROJECTOR = (1440, 900), (1280, 720)
@@ -22,21 +23,11 @@ HEAD_HEIGHT = 35  # of the editor's table
 pytestmark = pytest.mark.timeout(600)
 
 
-class Kernels:
+class Kernels(Tab):
     """One tab with the page open in it, and what its console complained about."""
 
-    def __init__(self, page: Page, url: str) -> None:
-        self.page, self.url = page, url
-        self.complaints: list[str] = []
-        page.set_default_timeout(SLOW)
-        page.on("console", self._listen)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
-    def _listen(self, message: ConsoleMessage) -> None:
-        # Streamlit asks for its own address below the page's path first, and finds it above.
-        own = "/kernels/_stcore/" in message.location.get("url", "")
-        if message.type == "error" and not own:
-            self.complaints.append(message.text)
+    path = "kernels"
+    slow = SLOW
 
     def open(self, query: str = "") -> Kernels:
         self.page.goto(f"{self.url}/kernels{query}")
@@ -47,10 +38,6 @@ class Kernels:
     @property
     def headline(self) -> Locator:
         return self.page.locator(".mv-say h1")
-
-    @property
-    def sidebar(self) -> Locator:
-        return self.page.get_by_test_id("stSidebar")
 
     @property
     def title(self) -> Locator:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from mambaviz.batch import BATCHES, DEFAULT_BATCH
 from mambaviz.batch_record import recorded
 from mambaviz.pages.batch_editor import ROW_HEIGHT
 from mambaviz.viz.batch import words
+from tests.browser.tab import Tab
 
 ARTIFACTS = Path(__file__).resolve().parents[2] / ".artifacts"
 LAPTOP, PROJECTOR = (1440, 900), (1280, 720)
@@ -24,21 +25,11 @@ expect.set_options(timeout=SLOW)
 pytestmark = pytest.mark.timeout(600)
 
 
-class Metadata:
+class Metadata(Tab):
     """One tab with the page open in it, and what its console complained about."""
 
-    def __init__(self, page: Page, url: str) -> None:
-        self.page, self.url = page, url
-        self.complaints: list[str] = []
-        page.set_default_timeout(SLOW)
-        page.on("console", self._listen)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
-    def _listen(self, message: ConsoleMessage) -> None:
-        # Streamlit asks for its own address below the page's path first, and finds it above.
-        own = "/metadata/_stcore/" in message.location.get("url", "")
-        if message.type == "error" and not own:
-            self.complaints.append(message.text)
+    path = "metadata"
+    slow = SLOW
 
     def open(self, query: str = "") -> Metadata:
         self.page.goto(f"{self.url}/metadata{query}")
@@ -49,10 +40,6 @@ class Metadata:
     @property
     def headline(self) -> Locator:
         return self.page.locator(".mv-say h1")
-
-    @property
-    def sidebar(self) -> Locator:
-        return self.page.get_by_test_id("stSidebar")
 
     @property
     def error(self) -> Locator:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, expect
+
+from tests.browser.tab import Tab
 
 LAPTOP = (1440, 900)
 SLOW = 40_000  # ms: a small machine
@@ -14,21 +16,11 @@ SLOW = 40_000  # ms: a small machine
 pytestmark = pytest.mark.timeout(600)
 
 
-class Museum:
+class Museum(Tab):
     """One tab with the page open in it, and what its console complained about."""
 
-    def __init__(self, page: Page, url: str) -> None:
-        self.page, self.url = page, url
-        self.complaints: list[str] = []
-        page.set_default_timeout(SLOW)
-        page.on("console", self._listen)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
-    def _listen(self, message: ConsoleMessage) -> None:
-        # Streamlit asks for its own address below the page's path first, and finds it above.
-        own = "/reports/_stcore/" in message.location.get("url", "")
-        if message.type == "error" and not own:
-            self.complaints.append(message.text)
+    path = "reports"
+    slow = SLOW
 
     def open(self, query: str = "") -> Museum:
         self.page.goto(f"{self.url}/reports{query}")

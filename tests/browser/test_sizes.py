@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from mambaviz.sizes.models import DEFAULT_MODEL, MODELS
+from tests.browser.tab import Tab
 
 ARTIFACTS = Path(__file__).resolve().parents[2] / ".artifacts"
 LAPTOP, PROJECTOR = (1440, 900), (1280, 720)
@@ -21,21 +22,11 @@ expect.set_options(timeout=SLOW)
 pytestmark = pytest.mark.timeout(600)
 
 
-class Sizes:
+class Sizes(Tab):
     """One tab with the page open in it, and what its console complained about."""
 
-    def __init__(self, page: Page, url: str) -> None:
-        self.page, self.url = page, url
-        self.complaints: list[str] = []
-        page.set_default_timeout(SLOW)
-        page.on("console", self._listen)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
-    def _listen(self, message: ConsoleMessage) -> None:
-        # Streamlit asks for its own address below the page's path first, and finds it above.
-        own = "/sizes/_stcore/" in message.location.get("url", "")
-        if message.type == "error" and not own:
-            self.complaints.append(message.text)
+    path = "sizes"
+    slow = SLOW
 
     def open(self, query: str = "") -> Sizes:
         self.page.goto(f"{self.url}/sizes{query}")
@@ -46,10 +37,6 @@ class Sizes:
     @property
     def headline(self) -> Locator:
         return self.page.locator(".mv-say h1")
-
-    @property
-    def sidebar(self) -> Locator:
-        return self.page.get_by_test_id("stSidebar")
 
     def row(self, key: str) -> Locator:
         return self.page.locator(f"#size-{key}")

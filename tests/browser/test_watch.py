@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from mambaviz.scenario import DEFAULT_PRESET, PRESETS, load
 from mambaviz.trace import Trace
+from tests.browser.tab import Tab
 
 ARTIFACTS = Path(__file__).resolve().parents[2] / ".artifacts"
 LAPTOP, PROJECTOR = (1440, 900), (1280, 720)
@@ -22,19 +23,10 @@ expect.set_options(timeout=SLOW)
 pytestmark = pytest.mark.timeout(600)
 
 
-class Watch:
+class Watch(Tab):
     """One tab with the page open in it, and what its console complained about."""
 
-    def __init__(self, page: Page, url: str) -> None:
-        self.page, self.url = page, url
-        self.complaints: list[str] = []
-        page.set_default_timeout(SLOW)
-        page.on("console", self._listen)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
-    def _listen(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
-            self.complaints.append(message.text)
+    slow = SLOW
 
     def open(self, query: str = "") -> Watch:
         self.page.goto(f"{self.url}/{query}")
@@ -48,10 +40,6 @@ class Watch:
     @property
     def headline(self) -> Locator:
         return self.stage.locator(".say h1")
-
-    @property
-    def sidebar(self) -> Locator:
-        return self.page.get_by_test_id("stSidebar")
 
     @property
     def foot(self) -> Locator:
