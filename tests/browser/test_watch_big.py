@@ -23,9 +23,9 @@ from mambaviz.viz.theme import EASING, MOTION
 from .conftest import ROOT, free_port, wait_until_healthy
 from .test_watch import LAPTOP, PROJECTOR, Watch
 
-VERY_SLOW = 600_000  # ms: 200 steps computed and drawn on a small machine that others use too
+VERY_SLOW = 180_000  # ms: 200 steps computed and drawn on a small machine that others use too
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
