@@ -21,10 +21,11 @@ from typing import Any
 from mambaviz.explore.command import Telling, report_lines
 from mambaviz.explore.explorer import Report, explore
 from mambaviz.explore.pool import LocalPool, default_workers
-from mambaviz.explore.record import Heading, Record, sources_hash
+from mambaviz.explore.record import Heading, Record
 from mambaviz.explore.scope import Scope, find_scope
 from mambaviz.explore.search import Job, Tally, tasks_of
 from mambaviz.faults import ALL, DS, FAULTS, GRAPHS, GROUPS, METADATA, NO_DRAFTS, RING, V2
+from mambaviz.sources import sources_hash
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS = ROOT / ".artifacts" / "explorer"

@@ -79,6 +79,22 @@ def child_environment(backend: BackendName) -> dict[str, str]:
     return {**environment, FORCE_VARIABLE: backend}
 
 
+def why_not(backend: BackendName) -> str:
+    """Why this process does not run its kernels on ``backend``; empty for the one it does."""
+    if backend == BACKEND:
+        return ""
+    try:
+        choose_backend({FORCE_VARIABLE: backend}, has_cuda=HAS_CUDA, has_triton=HAS_TRITON)
+    except BackendError as error:
+        return str(error)
+    if backend == "reference":
+        return f"runs beside {BACKEND} where it is asked for, on CPU tensors"
+    return (
+        "possible here, but a process has one kind of Triton; "
+        f"another one runs it with {FORCE_VARIABLE}={backend}"
+    )
+
+
 def device() -> torch.device:
     """Where this process keeps its tensors: the current CUDA device, else the CPU."""
     if BACKEND == "cuda":
@@ -102,11 +118,9 @@ def _interpret_triton_library() -> None:
                 setattr(module, name, InterpretedFunction(member.fn))
 
 
-BACKEND: BackendName = choose_backend(
-    os.environ,
-    has_cuda=torch.cuda.is_available(),
-    has_triton=importlib.util.find_spec("triton") is not None,
-)
+HAS_CUDA = torch.cuda.is_available()
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+BACKEND: BackendName = choose_backend(os.environ, has_cuda=HAS_CUDA, has_triton=HAS_TRITON)
 
 # The interpreter patches global state of ``triton.language`` while it runs, so a process has
 # one launch at a time. Re-entrant, so that a wrapper may launch from within a launch's lock.

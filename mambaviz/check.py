@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from mambaviz.scenario import DEFAULT_PRESET, PRESETS
+from mambaviz.sources import sources_hash
 
 PACKAGES = ("torch", "triton", "numpy", "pydantic", "plotly", "streamlit")
 
@@ -41,10 +42,15 @@ def report(out: TextIO) -> bool:
 
 
 def findings() -> Iterator[Finding]:
+    yield code()
     yield from versions()
     yield from backends()
     yield from assets()
     yield self_test()
+
+
+def code() -> Finding:
+    return Finding("mambaviz", f"code {sources_hash()} (hash of the sources without the pictures)")
 
 
 def versions() -> Iterator[Finding]:
@@ -73,13 +79,16 @@ def backends() -> Iterator[Finding]:
     if importlib.util.find_spec("torch") is None:
         return  # said above
     try:
-        from kernels import BACKEND
+        from kernels.backend import BACKEND, BACKENDS, why_not
     except Exception as error:  # noqa: BLE001  # whatever stops the import is the finding
         yield Finding(
             "back end", str(error), False, "Correct or unset MAMBAVIZ_BACKEND and TRITON_INTERPRET."
         )
         return
     yield Finding("back end", f"{BACKEND} (what 'auto' means in this process)", True)
+    for backend in BACKENDS:
+        if backend != BACKEND:
+            yield Finding(backend, why_not(backend))
 
 
 def assets() -> Iterator[Finding]:

@@ -284,11 +284,16 @@ _NUMBERS = (
           "oracle"),
 )  # fmt: skip
 
-TERMS: dict[str, Term] = {
-    term.name: term
-    for terms in (_PHASES, _BLOCKS, _STATE, _COPIES, _TOKENS, _NUMBERS, _INVARIANTS)
-    for term in terms
+GROUPS: dict[str, tuple[Term, ...]] = {
+    "phases of a step": _PHASES,
+    "blocks": _BLOCKS,
+    "state": _STATE,
+    "copies and events": _COPIES,
+    "tokens": _TOKENS,
+    "numbers": _NUMBERS,
+    "invariants": _INVARIANTS,
 }
+TERMS: dict[str, Term] = {term.name: term for terms in GROUPS.values() for term in terms}
 
 
 def named(words: str) -> Term | None:

@@ -46,8 +46,9 @@ def findings_of(order: Order) -> Findings:
     from mambaviz.explore.command import report_as_json
     from mambaviz.explore.explorer import explore
     from mambaviz.explore.pool import SerialPool
-    from mambaviz.explore.record import Heading, Record, sources_hash
+    from mambaviz.explore.record import Heading, Record
     from mambaviz.explore.search import Job
+    from mambaviz.sources import sources_hash
 
     heading = Heading(Job.of(order.scope, order.goal), sources_hash())
     _forget_old_records()

@@ -51,9 +51,10 @@ def explore_command(options: argparse.Namespace) -> int:
     from mambaviz.explore.explorer import explore
     from mambaviz.explore.pool import ClusterPool, LocalPool, Pool, SerialPool, default_workers
     from mambaviz.explore.queries import AskedQuery
-    from mambaviz.explore.record import Heading, Record, sources_hash
+    from mambaviz.explore.record import Heading, Record
     from mambaviz.explore.scope import find_scope, with_fault
     from mambaviz.explore.search import Job
+    from mambaviz.sources import sources_hash
 
     scope = find_scope(options.scope)
     if options.fault is not None:

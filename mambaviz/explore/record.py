@@ -14,19 +14,6 @@ from pathlib import Path
 from mambaviz.explore.search import Job, SearchTask, Tally, tally_from_text, tally_to_text
 from mambaviz.scenario import ScenarioError
 
-SOURCES = Path(__file__).resolve().parents[1]
-LEFT_OF_PICTURES = ("viz", "pages", "presets", "scopes")
-
-
-def sources_hash() -> str:
-    """A short hash over the code that decides what is found."""
-    digest = hashlib.sha256()
-    for room in (SOURCES, SOURCES.parent / "kernels"):
-        for path in sorted(room.rglob("*.py")):
-            if not set(LEFT_OF_PICTURES) & set(path.parts):
-                digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
 
 @dataclass(frozen=True)
 class Heading:

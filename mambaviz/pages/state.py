@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from mambaviz import batch as batches
 from mambaviz.batch import BATCHES, DEFAULT_BATCH, Batch, BatchError
 from mambaviz.pages import (
+    about_state,
     compare_state,
     explorer_state,
     kernels_state,
@@ -24,6 +25,7 @@ from mambaviz.pages import (
     reports_state,
     sizes_state,
 )
+from mambaviz.pages.about_state import AboutView
 from mambaviz.pages.compare_state import CompareView
 from mambaviz.pages.explorer_state import ExplorerView
 from mambaviz.pages.kernels_state import KernelsView
@@ -76,7 +78,7 @@ class PageState(BaseModel):
 
     The Metadata page shows ``own_batch``, or the preset ``batch`` where that is None; the Compare
     page shows ``compare``, the Kernels page ``kernels``, the Sizes page ``sizes``, the Reports page
-    ``museum``, the Explorer page ``explorer``.
+    ``museum``, the Explorer page ``explorer``, the About page ``about``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -100,6 +102,7 @@ class PageState(BaseModel):
     sizes: SizesView = SizesView()
     museum: ReportsView = ReportsView()
     explorer: ExplorerView = ExplorerView()
+    about: AboutView = AboutView()
 
     @model_validator(mode="after")
     def _known_preset(self) -> Self:
@@ -194,7 +197,7 @@ def to_link(state: PageState) -> dict[str, str]:
         link["batch"] = state.batch
     link |= compare_state.to_link(state.compare) | kernels_state.to_link(state.kernels)
     link |= sizes_state.to_link(state.sizes) | reports_state.to_link(state.museum)
-    return link | explorer_state.to_link(state.explorer)
+    return link | explorer_state.to_link(state.explorer) | about_state.to_link(state.about)
 
 
 def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
@@ -245,6 +248,8 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
         )
     explored = {name: values.pop(name) for name in explorer_state.READERS if name in values}
     values["explorer"] = explorer_state.from_values(explored)
+    told = {name: values.pop(name) for name in about_state.READERS if name in values}
+    values["about"] = about_state.from_values(told)
     return opened(**values), next(iter(problems.values()), "")
 
 
@@ -354,6 +359,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     **sizes_state.READERS,
     **reports_state.READERS,
     **explorer_state.READERS,
+    **about_state.READERS,
 }
 
 # What only one page shows, by its title; the Watch page's run is known to others too.
@@ -363,6 +369,7 @@ OF_A_PAGE: Mapping[str, tuple[str, ...]] = {
     "Kernels": tuple(kernels_state.READERS),
     "Reports": tuple(reports_state.READERS),
     "Sizes": tuple(sizes_state.READERS),
+    "About": tuple(about_state.READERS),
 }
 
 

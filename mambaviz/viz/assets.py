@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mambaviz.glossary import TERMS
 from mambaviz.viz import theme
+from mambaviz.viz.keys import stage_keys_js
 
 _DIR = Path(__file__).parent / "stage"
 
@@ -50,7 +51,7 @@ def stage_css() -> str:
 @cache
 def stage_js() -> str:
     """The component's script, an ES module with the component as its default export."""
-    return "\n".join((glossary_js(), *(_read(name) for name in SCRIPTS)))
+    return "\n".join((glossary_js(), stage_keys_js(), *(_read(name) for name in SCRIPTS)))
 
 
 def glossary_js() -> str:

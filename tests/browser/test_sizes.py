@@ -1,4 +1,4 @@
-"""The Sizes page in a real browser: pasted, set, opened, linked, run small."""
+"""The Sizes page in a real browser: pasted, set, opened, linked, run small. And the About page."""
 
 from __future__ import annotations
 
@@ -151,5 +151,39 @@ def test_fits_the_screen(browser: Browser, app_url: str) -> None:
         paper = tab.page.locator(".js-plotly-plot .main-svg").first
         dark = "14, 17, 23" in (paper.get_attribute("style") or "")
         assert not dark, "charts follow the theme"
+    assert tab.complaints == []
+    context.close()
+
+
+class About(Tab):
+    path = "about"
+    slow = SLOW
+
+
+def test_about_a_word_is_linked_found_and_seen_on_its_page(browser: Browser, app_url: str) -> None:
+    context = browser.new_context(viewport={"width": PROJECTOR[0], "height": PROJECTOR[1]})
+    tab = About(context.new_page(), app_url)
+    page = tab.page
+    page.goto(f"{app_url}/about?term=speculative")
+    current = page.locator(".glossary article[aria-current]")
+    expect(current).to_have_attribute("data-term", "speculative")
+    expect(current).to_be_in_viewport()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PROJECTOR[0]
+    page.keyboard.press("/")
+    page.keyboard.type("WINDOW rows")
+    shown = page.locator(".glossary article:visible")
+    expect(shown).to_have_count(2)  # window, bias
+    page.keyboard.press("Escape")
+    expect(page.locator(".glossary .count")).to_contain_text("words")
+    page.get_by_role("link", name="migrate", exact=True).click()
+    expect(page).to_have_url(re.compile(r"/about\?term=migrate$"))
+    expect(current).to_have_attribute("data-term", "migrate")
+    current.get_by_role("link", name="section 3.7").click()
+    expect(page).to_have_url(re.compile(r"/about\?read=3\.7$"))
+    expect(page.locator(".st-key-about-text")).to_contain_text("cleanup_mamba_state_idx")
+    page.goto(f"{app_url}/about?term=migrate")
+    current.get_by_role("link", name="Watch, step 3, pre-copy").click()
+    expect(page.locator(".stage .say h1")).to_contain_text("its state moves on into")
+    expect(page).to_have_url(re.compile(r"/\?step=3&phase=pre-copy"))
     assert tab.complaints == []
     context.close()

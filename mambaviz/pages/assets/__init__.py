@@ -17,6 +17,7 @@ KERNELS_STYLE = _HERE / "kernels.css"
 SIZES_STYLE = _HERE / "sizes.css"
 REPORTS_STYLE = _HERE / "reports.css"
 EXPLORER_STYLE = _HERE / "explorer.css"
+ABOUT_STYLE = _HERE / "about.css"
 
 ASSETS: tuple[Path, ...] = (
     LOGO,
@@ -32,4 +33,5 @@ ASSETS: tuple[Path, ...] = (
     SIZES_STYLE,
     REPORTS_STYLE,
     EXPLORER_STYLE,
+    ABOUT_STYLE,
 )

@@ -1,21 +1,4 @@
-// The keys of the stage, and the list of them that `?` opens. C and R are Streamlit's.
-
-const KEYS = [
-  ["Space", "play or pause"],
-  ["← →", "one phase back or forward"],
-  ["Shift ← →", "one step back or forward"],
-  ["Home End", "first or last phase"],
-  ["E   Shift E", "next or previous event"],
-  ["[   ]", "previous or next request"],
-  ["1 … 9", "that request"],
-  ["L   Shift L", "next or previous layer"],
-  ["D", "show or fold the details"],
-  ["H", "changed blocks as hex digits"],
-  ["Tab", "next group; arrows move inside it"],
-  ["Enter", "pin a token, a block or a field"],
-  ["Esc", "close, or release what is pinned"],
-  ["?", "this list"],
-];
+// The list of the stage's keys that `?` opens; KEYS is viz/keys.py's, put in front of this.
 
 class KeyList {
   constructor(root) {
