@@ -1,6 +1,6 @@
 """Command line.
 
-    python -m mambaviz run SCENARIO.json|PRESET [--backend auto] [--json OUT]
+    python -m mambaviz run SCENARIO.json|PRESET [--backend auto] [--json OUT] [--large]
     python -m mambaviz sizes MODEL|CONFIG.json [SETTING=VALUE ...] [--json|--csv]
     python -m mambaviz explore [--scope NAME|FILE] [--fault NAME] [--find QUERY] [--workers N]
     python -m mambaviz check
@@ -18,9 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from mambaviz import check, log
+from mambaviz import check, json_text, log
 from mambaviz.explore.command import add_arguments, explore_command
+from mambaviz.limits import LARGE, USUAL, Bounds
 from mambaviz.scenario import PRESETS, Scenario, ScenarioError, load, one_line
+from mambaviz.workload import guarded, within
 
 if TYPE_CHECKING:
     from mambaviz.engine import Backend
@@ -41,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "explore":
             return explore_command(options)
         scenario = find_scenario(options.scenario)
-        return run_scenario(scenario, options.backend, options.json)
+        bounds = LARGE if options.large else USUAL
+        return run_scenario(within(scenario, bounds), options.backend, options.json, bounds)
     except ScenarioError as error:
         print(error, file=sys.stderr)
         return BAD_INPUT
@@ -68,6 +71,9 @@ def parser() -> argparse.ArgumentParser:
         help="what runs the kernels (default: the best that is here)",
     )
     run.add_argument("--json", type=Path, metavar="OUT", help="write the whole trace to this file")
+    run.add_argument(
+        "--large", action="store_true", help="take more than a page would: see docs/limits.md"
+    )
     sizes = commands.add_parser("sizes", help="blocks, bytes and crossings of a real model")
     sizes.add_argument("model", help="a config.json as it is, or the name of a model")
     sizes.add_argument("settings", nargs="*", metavar="SETTING=VALUE", help="such as tp=2")
@@ -99,27 +105,20 @@ def find_scenario(name: str) -> Scenario:
     """A preset by its name, else a file. Raises ScenarioError."""
     if name in PRESETS:
         return PRESETS[name]
-    if not name.endswith(".json") and not _exists(name):
+    if not name.endswith(".json") and not json_text.is_there(name):
         raise ScenarioError(
             f"{name[:60]}: neither a file nor a preset; the presets are {', '.join(PRESETS)}"
         )
     return load(name)
 
 
-def _exists(name: str) -> bool:
-    try:
-        return Path(name).exists()
-    except (OSError, ValueError):  # longer than any file name, or with a NUL in it
-        return False
-
-
-def run_scenario(scenario: Scenario, backend: Backend, out: Path | None) -> int:
+def run_scenario(scenario: Scenario, backend: Backend, out: Path | None, bounds: Bounds) -> int:
     """Run, print the log, write the trace. Raises ScenarioError for what cannot be done."""
     trace_file = _opened(out) if out is not None else None  # before the run, not after it
     try:
         from mambaviz.engine import run
 
-        trace = run(scenario, backend=backend)
+        trace = run(scenario, backend=backend, progress=guarded(bounds))
     except RuntimeError as error:
         if type(error).__name__ != "BackendError":  # its class cannot be had without a back end
             raise

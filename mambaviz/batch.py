@@ -19,6 +19,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from mambaviz import json_text
 from mambaviz.attention.rules import RowDecision, RowFacts, RowRule, decide
+from mambaviz.limits import (
+    LONGEST_NAME,
+    LONGEST_REQUEST,
+    LONGEST_STORY,
+    MOST_BLOCKS,
+    MOST_REQUESTS,
+    MOST_ROW_TOKENS,
+    MOST_ROWS,
+)
 from mambaviz.scenario import PRESET_DIR, Grammar, explain, one_line
 from mambaviz.trace import RequestStep, RowTables, Trace
 
@@ -31,10 +40,7 @@ DEFAULT_BATCH = "one-of-each-rule"
 BuilderName = Literal["mamba2", "mamba1", "base"]
 BUILDER_NAMES: dict[BuilderName, str] = {"mamba2": "Mamba-2", "mamba1": "Mamba-1", "base": "base"}
 
-MOST_ROWS = 16  # fits on a screen
-MOST_TOKENS = 4096
-
-Tokens = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
+Tokens = Annotated[int, Field(ge=0, le=MOST_ROW_TOKENS)]
 NonNegativeInt = Annotated[int, Field(ge=0, lt=2**31)]
 PositiveInt = Annotated[int, Field(ge=1, lt=2**31)]
 
@@ -60,7 +66,7 @@ class BatchRow(_Data):
     ``prev_last_scheduled``: column the step before wrote to (all mode with drafts), None = unknown.
     """
 
-    request: Annotated[str, Field(min_length=1, max_length=40)]
+    request: Annotated[str, Field(min_length=1, max_length=LONGEST_REQUEST)]
     computed: Tokens
     query: Tokens
     prefilling: bool = False
@@ -84,16 +90,16 @@ class Batch(_Data):
     ``head_dim``, ``d_state`` and ``ngroups`` are one layer's; they size the ReplaySSM ring.
     """
 
-    name: str = "untitled"
-    story: str = ""
+    name: Annotated[str, Field(max_length=LONGEST_NAME)] = "untitled"
+    story: Annotated[str, Field(max_length=LONGEST_STORY)] = ""
     builder: BuilderName = "mamba2"
     mode: Literal["none", "align", "all"] = "align"
-    block_size: Annotated[int, Field(ge=1, le=MOST_TOKENS)] = 16
+    block_size: Annotated[int, Field(ge=1, le=MOST_ROW_TOKENS)] = 16
     num_spec: Annotated[int, Field(ge=0, le=15)] = 0
-    chunk_size: Annotated[int, Field(ge=1, le=MOST_TOKENS)] = 8
-    num_blocks: Annotated[int, Field(ge=2, le=4096)] = 32  # the null block included
-    max_num_seqs: Annotated[int, Field(ge=1, le=64)] = 8
-    max_model_len: Annotated[int, Field(ge=2, le=MOST_TOKENS)] = 64
+    chunk_size: Annotated[int, Field(ge=1, le=MOST_ROW_TOKENS)] = 8
+    num_blocks: Annotated[int, Field(ge=2, le=MOST_BLOCKS)] = 32  # the null block included
+    max_num_seqs: Annotated[int, Field(ge=1, le=MOST_REQUESTS)] = 8
+    max_model_len: Annotated[int, Field(ge=2, le=MOST_ROW_TOKENS)] = 64
     accepted_given: bool = True
     full_graphs: bool = False
     max_capture_size: Annotated[int, Field(ge=1, le=64)] | None = None

@@ -21,6 +21,21 @@ from pydantic.fields import FieldInfo
 
 from mambaviz import json_text
 from mambaviz.faults import FAULTS, fault_problems
+from mambaviz.limits import (
+    LONGEST_NAME,
+    LONGEST_REQUEST,
+    LONGEST_SENTENCE,
+    LONGEST_STORY,
+    MOST_BLOCKS,
+    MOST_DRAFTS,
+    MOST_EDITS,
+    MOST_EVENTS,
+    MOST_LAYERS,
+    MOST_PADDING,
+    MOST_REQUESTS,
+    MOST_STEPS,
+    MOST_TOKENS,
+)
 
 PRESET_DIR = Path(__file__).parent / "presets"
 
@@ -28,17 +43,12 @@ PRESET_DIR = Path(__file__).parent / "presets"
 # a representation of their own in the cache's dtype.
 EXACT_COUNT_LIMIT = {"float32": 2**24, "float16": 2048, "bfloat16": 256}
 
-# Sizes a person can still look at, and a small machine can still run.
-MOST_TOKENS = 65_536
-MOST_STEPS = 10_000
-MOST_BLOCKS = 4_096
-
 TokenCount = Annotated[int, Field(ge=1, le=MOST_TOKENS)]
 StepIndex = Annotated[int, Field(ge=0, le=MOST_STEPS)]
-DraftCount = Annotated[int, Field(ge=0, le=16)]
+DraftCount = Annotated[int, Field(ge=0, le=MOST_DRAFTS)]
 TokenId = Annotated[int, Field(ge=0, lt=2**53)]  # what JSON numbers keep exactly everywhere
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
-Name = Annotated[str, Field(max_length=200)]
+Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 
 
 class ScenarioError(ValueError):
@@ -64,7 +74,7 @@ class EngineSettings(_Data):
     num_spec: DraftCount = 2
     num_blocks: Annotated[int, Field(ge=2, le=MOST_BLOCKS)] = 16  # the null block included
     max_num_batched_tokens: TokenCount = 64
-    max_num_seqs: Annotated[int, Field(ge=1, le=64)] = 8
+    max_num_seqs: Annotated[int, Field(ge=1, le=MOST_REQUESTS)] = 8
     prefill_chunk_limit: TokenCount | None = None
     max_model_len: Annotated[int, Field(ge=2, le=MOST_TOKENS)] = 64
     num_mamba_groups: Annotated[int, Field(ge=1, le=4)] = 1
@@ -92,7 +102,7 @@ class EngineSettings(_Data):
 class LayerSettings(_Data):
     """The small Mamba-2 style layers that make real state (section 5.1)."""
 
-    num_layers: Annotated[int, Field(ge=1, le=8)] = 2
+    num_layers: Annotated[int, Field(ge=1, le=MOST_LAYERS)] = 2
     num_heads: Annotated[int, Field(ge=1, le=16)] = 2
     head_dim: Annotated[int, Field(ge=1, le=16)] = 2
     d_state: Annotated[int, Field(ge=1, le=32)] = 4
@@ -100,7 +110,7 @@ class LayerSettings(_Data):
     chunk_size: TokenCount = 4
     states: Literal["both", "conv", "temporal"] = "both"  # which state tensors a layer has
     cache_dtype: Literal["float32", "float16", "bfloat16"] = "float32"
-    page_padding_bytes: Annotated[int, Field(ge=0, le=4096)] = 0
+    page_padding_bytes: Annotated[int, Field(ge=0, le=MOST_PADDING)] = 0
     seed: Seed = 0
 
 
@@ -124,7 +134,7 @@ class RequestPlan(_Data):
     ``1000 * (last prompt token // 1000) + p``.
     """
 
-    id: Annotated[str, Field(min_length=1, max_length=40)]
+    id: Annotated[str, Field(min_length=1, max_length=LONGEST_REQUEST)]
     prompt: Annotated[list[TokenId], Field(min_length=1, max_length=MOST_TOKENS)] | None = None
     prompt_len: TokenCount | None = None
     arrive: Annotated[int, Field(ge=0, le=1_000)] = 0
@@ -195,12 +205,12 @@ class Scenario(_Data):
     """A complete, validated description of one run."""
 
     name: Name = "untitled"
-    story: Annotated[str, Field(max_length=2_000)] = ""
+    story: Annotated[str, Field(max_length=LONGEST_STORY)] = ""
     engine: EngineSettings = EngineSettings()
     layer: LayerSettings = LayerSettings()
-    requests: Annotated[list[RequestPlan], Field(min_length=1, max_length=64)]
-    events: Annotated[list[Event], Field(max_length=1_000)] = []
-    edits: Annotated[list[Edit], Field(max_length=100)] = []
+    requests: Annotated[list[RequestPlan], Field(min_length=1, max_length=MOST_REQUESTS)]
+    events: Annotated[list[Event], Field(max_length=MOST_EVENTS)] = []
+    edits: Annotated[list[Edit], Field(max_length=MOST_EDITS)] = []
     faults: Annotated[list[Name], Field(max_length=len(FAULTS))] = []
 
     @model_validator(mode="after")
@@ -399,7 +409,7 @@ def explain(error: ValidationError, grammar: Grammar | None = None) -> str:
 CHOICES = {
     "accept": "'all', 'none', a list of accepted drafts such as [2, 0], or "
     '{"rate": 0 to 1, "seed": a number}',
-    "drafts": "a number of drafts from 0 to 16, or a list of them",
+    "drafts": f"a number of drafts from 0 to {MOST_DRAFTS}, or a list of them",
     "retention": f"'dense', 'boundary', or a number of tokens from 1 to {MOST_TOKENS}",
 }
 
@@ -479,7 +489,7 @@ def _shorten(value: Any, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def one_line(text: str, limit: int = 600) -> str:
+def one_line(text: str, limit: int = LONGEST_SENTENCE) -> str:
     """Control characters written out, so that a stranger's text stays one printable line."""
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"

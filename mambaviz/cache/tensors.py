@@ -15,18 +15,12 @@ from math import prod
 import numpy as np
 import torch
 
+from mambaviz.cache.layout import offsets, page_bytes, page_parts, state_kinds
 from mambaviz.config import AttentionSpec, KVCacheConfig, KVCacheGroupSpec, MambaSpec
 from mambaviz.scenario import Scenario
-from mambaviz.trace import StateKind, StateSpec
+from mambaviz.trace import StateSpec
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-
-
-def state_kinds(scenario: Scenario) -> tuple[StateKind, ...]:
-    """The states of a layer that copies move, in kernel order (section 3.1)."""
-    kinds: tuple[StateKind, ...] = ("conv", "temporal")
-    states = scenario.layer.states
-    return kinds if states == "both" else tuple(kind for kind in kinds if kind == states)
 
 
 def layer_name(layer: int) -> str:
@@ -35,30 +29,14 @@ def layer_name(layer: int) -> str:
 
 def mamba_spec(scenario: Scenario) -> MambaSpec:
     """Shapes and dtypes of one layer's state in one block (sections 1, 4.8, 5.1)."""
-    engine, layer = scenario.engine, scenario.layer
-    dim = layer.num_heads * layer.head_dim
-    state_len = layer.conv_kernel - 1 + engine.num_spec
-    conv = (state_len, dim) if engine.layout == "SD" else (dim, state_len)
-    temporal = (layer.num_heads, layer.head_dim, layer.d_state)
-    shape_of = {"conv": conv, "temporal": temporal}
-    shapes: tuple[tuple[int, ...], ...] = tuple(shape_of[kind] for kind in state_kinds(scenario))
-    dtype = DTYPES[layer.cache_dtype]
-    dtypes: tuple[torch.dtype, ...] = (dtype,) * len(shapes)
-    if length := engine.replayssm_buffer_len:
-        shapes += (
-            (layer.num_heads, length, layer.head_dim),  # x ring
-            (layer.num_heads, length),  # dt ring
-            (layer.num_heads, length, layer.d_state),  # B ring; every head is a group of its own
-        )
-        dtypes += (dtype, torch.float32, dtype)
-    natural = _offsets(shapes, dtypes)[-1]
+    engine, parts = scenario.engine, page_parts(scenario)
     return MambaSpec(
         block_size=engine.effective_block_size,
-        shapes=shapes,
-        dtypes=dtypes,
+        shapes=tuple(part.shape for part in parts),
+        dtypes=tuple(DTYPES[part.dtype] for part in parts),
         mamba_cache_mode=engine.mode,
         num_speculative_blocks=engine.num_spec,
-        page_size_padded=_round_up(natural + layer.page_padding_bytes, _widest(dtypes)),
+        page_size_padded=page_bytes(scenario),
     )
 
 
@@ -111,10 +89,10 @@ class StateCache:
     ) -> LayerCache:
         num_blocks, page = scenario.engine.num_blocks, self.spec.page_size_bytes
         pages = torch.zeros(num_blocks, page, dtype=torch.uint8, device=device)
-        offsets = _offsets(self.spec.shapes, self.spec.dtypes)
+        places = offsets(self.spec.shapes, [dtype.itemsize for dtype in self.spec.dtypes])
         states, spans = [], []
         for shape, dtype, offset in zip(
-            self.spec.shapes, self.spec.dtypes, offsets[:-1], strict=True
+            self.spec.shapes, self.spec.dtypes, places[:-1], strict=True
         ):
             flat = pages.view(-1).view(dtype)
             natural_strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
@@ -156,21 +134,3 @@ class StateCache:
             for number, kind in enumerate(kinds)
         ]
         return specs
-
-
-def _offsets(shapes: tuple[tuple[int, ...], ...], dtypes: tuple[torch.dtype, ...]) -> list[int]:
-    """First byte of each state in the page, then the end of the last; each aligned to its dtype."""
-    offsets, end = [], 0
-    for shape, dtype in zip(shapes, dtypes, strict=True):
-        start = _round_up(end, dtype.itemsize)
-        offsets.append(start)
-        end = start + prod(shape) * dtype.itemsize
-    return [*offsets, end]
-
-
-def _widest(dtypes: tuple[torch.dtype, ...]) -> int:
-    return max(dtype.itemsize for dtype in dtypes)
-
-
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mambaviz import json_text
 from mambaviz.faults import FAULTS
+from mambaviz.limits import LONGEST_STORY
 from mambaviz.scenario import (
     DraftCount,
     EngineSettings,
@@ -55,7 +56,7 @@ class Scope(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: Name = "untitled"
-    story: Annotated[str, Field(max_length=2_000)] = ""
+    story: Annotated[str, Field(max_length=LONGEST_STORY)] = ""
     modes: Annotated[list[Literal["none", "align", "all"]], Many] = ["align"]
     runners: Annotated[list[Literal["v1", "v2"]], Many] = ["v1"]
     layouts: Annotated[list[Literal["SD", "DS"]], Many] = ["SD"]
@@ -256,15 +257,11 @@ def find_scope(name: str) -> Scope:
     """A scope by its name, else from a file. Raises ScenarioError."""
     if name in scope_names():
         return parse_scope((SCOPE_DIR / f"{name}.json").read_text(encoding="utf-8"))
-    try:
-        text = Path(name).read_text(encoding="utf-8")
-    except FileNotFoundError:
+    if not name.endswith(".json") and not json_text.is_there(name):
         raise ScenarioError(
             f"{name[:60]}: neither a file nor a scope; the scopes are {', '.join(scope_names())}"
-        ) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ScenarioError(f"{name[:60]}: cannot be read: {reason}") from None
+        )
+    text = json_text.text_of(name, ScenarioError, name[:60])
     try:
         return parse_scope(text)
     except ScenarioError as error:

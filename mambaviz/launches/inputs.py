@@ -17,6 +17,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from mambaviz import json_text
+from mambaviz.limits import (
+    LONGEST_NAME,
+    LONGEST_REQUEST,
+    LONGEST_STORY,
+    MOST_COLUMNS,
+    MOST_ROW_TOKENS,
+    MOST_ROWS,
+)
 from mambaviz.scenario import EXACT_COUNT_LIMIT, PRESET_DIR, Grammar, explain, one_line
 
 LAUNCH_DIR = PRESET_DIR / "launches"
@@ -49,12 +57,8 @@ FAST_STORY = (
     "of the pieces that move."
 )
 
-MOST_ROWS = 16
-MOST_COLUMNS = 16
-MOST_TOKENS = 4096
-
-Tokens = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
-Column = Annotated[int, Field(ge=-1, le=MOST_TOKENS)]
+Tokens = Annotated[int, Field(ge=0, le=MOST_ROW_TOKENS)]
+Column = Annotated[int, Field(ge=-1, le=MOST_ROW_TOKENS)]
 BlockId = Annotated[int, Field(ge=-999_999, le=999_999)]
 
 
@@ -79,7 +83,7 @@ class LaunchRow(_Data):
     batch index; -1: no request).
     """
 
-    request: Annotated[str, Field(min_length=1, max_length=40)]
+    request: Annotated[str, Field(min_length=1, max_length=LONGEST_REQUEST)]
     computed: Tokens = 0
     scheduled: Tokens = 1
     drafts: Annotated[int, Field(ge=0, le=16)] = 0
@@ -100,13 +104,13 @@ class LaunchInputs(_Data):
     ``channels * d_state`` values.
     """
 
-    name: Annotated[str, Field(max_length=200)] = "untitled"
-    story: Annotated[str, Field(max_length=600)] = ""
+    name: Annotated[str, Field(max_length=LONGEST_NAME)] = "untitled"
+    story: Annotated[str, Field(max_length=LONGEST_STORY)] = ""
     kernel: KernelName = "postprocess"
     advanced: bool = False
     mapped: bool = False
     bounded: bool = True
-    block_size: Annotated[int, Field(ge=1, le=MOST_TOKENS)] = 4
+    block_size: Annotated[int, Field(ge=1, le=MOST_ROW_TOKENS)] = 4
     layout: Literal["SD", "DS"] = "SD"
     layers: Annotated[int, Field(ge=1, le=4)] = 2
     num_spec: Annotated[int, Field(ge=0, le=6)] = 2

@@ -15,9 +15,11 @@ from mambaviz.comparisons import (
     Comparison,
     modes_differ,
 )
+from mambaviz.limits import LONGEST_REQUEST, USUAL
 from mambaviz.pages.packing import pack, unpacked
 from mambaviz.scenario import PRESETS, Scenario, ScenarioError, parse
 from mambaviz.trace import PHASES, PhaseName
+from mambaviz.workload import within
 
 OPENING_PHASE: PhaseName = "forward"
 
@@ -123,7 +125,7 @@ def _read_run(text: str, shown: str) -> Scenario:
     if text in PRESETS:
         return PRESETS[text]
     try:
-        return parse(unpacked(text, "A scenario in this link", shown))
+        return within(parse(unpacked(text, "A scenario in this link", shown)), USUAL)
     except ScenarioError as error:
         raise ValueError(f"A scenario in this link cannot run ({error}), {shown}") from None
 
@@ -149,7 +151,7 @@ def _read_marks(text: str) -> bool:
 READERS: Mapping[str, Callable[[str], Any]] = {
     "runs": _read_runs,
     "compare": _read_ready,
-    "lock": lambda text: text[:40],  # whether a run has it shows when the runs are there
+    "lock": lambda text: text[:LONGEST_REQUEST],  # whether a run has it shows with the runs
     "at": _read_at,
     "after": _read_phase,
     "marks": _read_marks,

@@ -15,6 +15,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from mambaviz.faults import FAULTS
+from mambaviz.limits import MOST_UPLOAD_MB, USUAL
 from mambaviz.pages import state
 from mambaviz.pages.editor_data import (
     EVENT_HELP,
@@ -32,6 +33,7 @@ from mambaviz.pages.editor_data import (
 )
 from mambaviz.pages.plain import plain
 from mambaviz.scenario import Scenario, ScenarioError, parse
+from mambaviz.workload import within
 
 Marks = dict[str, DeltaGenerator]  # by field: where to say that it is the wrong one
 Row = TypeVar("Row", RequestRow, EventRow)
@@ -250,7 +252,7 @@ def _buttons(scenario: Scenario | None) -> None:
         st.file_uploader(
             "A scenario file",
             type="json",
-            max_upload_size=1,  # MB
+            max_upload_size=MOST_UPLOAD_MB,
             key=_key("upload"),
             on_change=_take_upload,
         )
@@ -275,4 +277,4 @@ def read_upload(raw: bytes) -> Scenario:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
         raise ScenarioError("this file is not UTF-8 text, so it cannot be a scenario") from None
-    return parse(text)
+    return within(parse(text), USUAL)

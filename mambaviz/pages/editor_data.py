@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from pydantic.fields import FieldInfo
 
+from mambaviz.limits import MOST_TOKENS, USUAL
 from mambaviz.scenario import (
     AcceptanceRate,
     AcceptPlan,
@@ -25,6 +26,7 @@ from mambaviz.scenario import (
     ScenarioError,
     build,
 )
+from mambaviz.workload import within
 
 Value = str | int | bool | None
 
@@ -270,14 +272,14 @@ def read_draft(draft: Draft) -> Scenario:
     if not data["requests"]:
         raise FieldError("requests", "requests: there is none; add at least one row")
     try:
-        return build(data)
+        return within(build(data), USUAL)
     except ScenarioError as error:
         raise FieldError(field_named(str(error)), str(error)) from None
 
 
 def field_named(message: str) -> str:
     """The field a scenario's error message begins with, such as ``engine.block_size``."""
-    match = re.match(r"(engine|layer)\.\w+|(requests|events)\[\d+\]|faults|name|story", message)
+    match = re.match(r"(engine|layer)\.\w+|(requests|events)(\[\d+\])?|faults|name|story", message)
     return match.group() if match else ""
 
 
@@ -372,7 +374,7 @@ def parse_tokens(text: str) -> list[int] | None:
         span = re.fullmatch(r"(\d{1,9})(?:\.\.|…|-|–)(\d{1,9})", word)
         if span:
             first, last = int(span[1]), int(span[2])
-            if last < first or last - first > 100_000:
+            if last < first or last - first >= MOST_TOKENS:
                 raise ValueError(f"{word!r} is no span of tokens; write it as 1000..1005")
             tokens.extend(range(first, last + 1))
         elif re.fullmatch(r"\d{1,9}", word):
@@ -380,6 +382,10 @@ def parse_tokens(text: str) -> list[int] | None:
         else:
             raise ValueError(
                 f"{word[:20]!r} is no token id; write numbers, such as 1000..1005 or 7 8 9"
+            )
+        if len(tokens) > MOST_TOKENS:
+            raise ValueError(
+                f"there are more than {MOST_TOKENS:,} token ids, the most there can be"
             )
     return tokens or None
 

@@ -26,6 +26,7 @@ from mambaviz.launches.inputs import (
 )
 from mambaviz.launches.mistakes import MISTAKES
 from mambaviz.launches.record import Damage, LaunchRecord, recorded
+from mambaviz.limits import MOST_UPLOAD_MB
 from mambaviz.pages import launch_editor, shell, state, watch
 from mambaviz.pages.assets import KERNELS_STYLE
 from mambaviz.pages.kernels_component import part, told
@@ -408,7 +409,7 @@ def _foot(shown: PageState, found: Shown) -> None:
         st.file_uploader(
             "or a file",
             type="json",
-            max_upload_size=1,
+            max_upload_size=MOST_UPLOAD_MB,
             key=f"launch-open {opened}",
             on_change=_open,
         )

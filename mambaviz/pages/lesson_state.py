@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from mambaviz.limits import LONGEST_REQUEST
 from mambaviz.trace import PHASES, PhaseName
 
 LONGEST_TITLE = 80  # characters
@@ -29,7 +30,7 @@ class Stop(BaseModel):
 
     step: Annotated[int, Field(ge=0, lt=10**6)]
     phase: PhaseName
-    request: Annotated[str, Field(min_length=1, max_length=40)] | None = None
+    request: Annotated[str, Field(min_length=1, max_length=LONGEST_REQUEST)] | None = None
 
 
 class Lesson(BaseModel):
@@ -95,7 +96,7 @@ def _read_stop(text: str) -> Stop:
     phase, dot, request = rest.partition(".")
     name = unquote(request)
     good_step = step.isascii() and step.isdigit() and len(step) <= 6
-    if not good_step or phase not in PHASES or (dot and not 0 < len(name) <= 40):
+    if not good_step or phase not in PHASES or (dot and not 0 < len(name) <= LONGEST_REQUEST):
         raise ValueError(
             f"This link's stop “{text[:40]}” is no step.phase or step.phase.request, {WHOLE_PAGE}"
         )

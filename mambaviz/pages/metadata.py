@@ -11,6 +11,7 @@ import streamlit as st
 
 from mambaviz.batch import BATCHES, Batch, BatchError, from_trace_step, parse
 from mambaviz.batch_record import BatchRecord, recorded
+from mambaviz.limits import MOST_UPLOAD_MB
 from mambaviz.pages import batch_editor, shell, state, watch
 from mambaviz.pages.assets import METADATA_STYLE
 from mambaviz.pages.batch_component import pictures
@@ -186,7 +187,13 @@ def _foot(shown: PageState, record: BatchRecord) -> None:
         st.text_area("A batch as JSON", key="batch-paste", height=180)
         st.button("Use it", on_click=_take_pasted)
         opened = st.session_state.get("batch-opened", 0)
-        st.file_uploader("or a file", type="json", key=f"batch-open {opened}", on_change=_open)
+        st.file_uploader(
+            "or a file",
+            type="json",
+            max_upload_size=MOST_UPLOAD_MB,
+            key=f"batch-open {opened}",
+            on_change=_open,
+        )
     right.download_button(
         "Save JSON",
         shown.batch_shown.model_dump_json(indent=2, exclude_defaults=True),

@@ -8,8 +8,7 @@ import zlib
 
 from pydantic import BaseModel
 
-# A link is text from a stranger: a few bytes of zlib can unpack to gigabytes.
-LONGEST = 200_000  # characters of JSON
+from mambaviz.limits import LONGEST_LINK, LONGEST_UNPACKED
 
 
 def pack(data: BaseModel) -> str:
@@ -21,14 +20,19 @@ def pack(data: BaseModel) -> str:
 def unpacked(packed: str, what: str, shown: str) -> str:
     """The JSON in a packed text. Raises ValueError with a sentence: ``what`` is wrong with it,
     and what is ``shown`` instead."""
+    if len(packed) > LONGEST_LINK:
+        raise ValueError(
+            f"{what} has {len(packed):,} characters where {LONGEST_LINK:,} can be, {shown}"
+        )
+    # Text from a stranger: a few bytes of zlib can unpack to gigabytes.
     decompressor = zlib.decompressobj()
     try:
         raw = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
-        text = decompressor.decompress(raw, LONGEST).decode()
+        text = decompressor.decompress(raw, LONGEST_UNPACKED).decode()
     except (binascii.Error, zlib.error, UnicodeError, ValueError):
         raise ValueError(f"{what} is damaged, {shown}") from None
     if decompressor.unconsumed_tail:
-        raise ValueError(f"{what} is far too long, {shown}")
+        raise ValueError(f"{what} unpacks to more than {LONGEST_UNPACKED:,} characters, {shown}")
     if not decompressor.eof:
         raise ValueError(f"{what} is damaged: its end is missing, {shown}")
     return text

@@ -1,16 +1,13 @@
 """How far a run is: steps done of about how many, and about how long it will take.
 
-How many steps a scenario has is known only when it has run; `expected_steps` reckons it from
-the requests, so that a page can say "step 45 of about 200".
+How many steps a scenario has is known only when it has run; `mambaviz.workload.expected_steps`
+reckons it from the requests, so that a page can say "step 45 of about 200".
 """
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
-
-from mambaviz.scenario import AcceptanceRate, RequestPlan, Scenario
 
 SAY_AFTER = 1.5  # seconds of work from which on the rest can be foretold
 
@@ -41,33 +38,3 @@ class Progress:
         if spent < SAY_AFTER or not self.done or self.done >= self.total:
             return None
         return max(1, round(spent / self.done * (self.total - self.done)))
-
-
-def expected_steps(scenario: Scenario) -> int:
-    """About how many steps a run will have; exact for none, right to a few for most."""
-    alone = max(plan.arrive + _steps_alone(scenario, plan) for plan in scenario.requests)
-    at_once = min(scenario.engine.max_num_seqs, len(scenario.requests))
-    queued = math.ceil(sum(_steps_alone(scenario, plan) for plan in scenario.requests) / at_once)
-    return max(alone, queued, 1)
-
-
-def _steps_alone(scenario: Scenario, plan: RequestPlan) -> int:
-    engine = scenario.engine
-    prefill = math.ceil(plan.num_prompt_tokens / engine.largest_chunk)
-    outputs = min(plan.max_tokens, engine.max_model_len - plan.num_prompt_tokens)
-    return prefill + math.ceil((outputs - 1) / (1 + accepted_on_average(plan, engine.num_spec)))
-
-
-def accepted_on_average(plan: RequestPlan, num_spec: int) -> float:
-    """Accepted drafts of a decode, as the plan has it."""
-    counts = plan.drafts if isinstance(plan.drafts, list) else [plan.drafts]
-    drafts = sum(num_spec if count is None else count for count in counts) / len(counts)
-    match plan.accept:
-        case "all":
-            return drafts
-        case "none":
-            return 0
-        case AcceptanceRate(rate=rate):
-            return sum(rate**place for place in range(1, round(drafts) + 1))
-        case accepted:
-            return min(drafts, sum(accepted) / len(accepted))

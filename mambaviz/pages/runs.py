@@ -22,12 +22,14 @@ from typing import Literal, Protocol
 
 from mambaviz.history import History
 from mambaviz.lifelines import Life, lifelines
-from mambaviz.pages.progress import Progress, expected_steps
+from mambaviz.limits import USUAL
+from mambaviz.pages.progress import Progress
 from mambaviz.pages.state import BackendChoice
 from mambaviz.scenario import PRESET_DIR, PRESETS, Scenario, ScenarioError
 from mambaviz.trace import Trace
 from mambaviz.truth import Measured
 from mambaviz.viz.payload import StagePayload, stage_payload
+from mambaviz.workload import expected_steps, guarded, within
 
 log = logging.getLogger(__name__)
 
@@ -280,9 +282,13 @@ def first_line(error: Exception) -> str:
 
 
 def live_engine(scenario: Scenario, backend: BackendChoice, progress: Report) -> Trace:
-    """`mambaviz.engine.run`; the first call pays for importing torch."""
+    """`mambaviz.engine.run`; the first call pays for importing torch.
+
+    Raises ScenarioError, before anything is started, for more work than a page takes on.
+    """
+    within(scenario, USUAL)
     progress(0, "loading PyTorch")
     from mambaviz.engine import run
 
     progress(0, "running")
-    return run(scenario, backend=backend, progress=progress)
+    return run(scenario, backend=backend, progress=guarded(USUAL, progress))

@@ -39,7 +39,11 @@ def _went() -> None:
 
 def copy_link() -> None:
     """A button that puts a link to exactly this view on the clipboard: the address, without
-    what only other pages show."""
+    what only other pages show. Where a link would be too long, a sentence takes its place."""
+    problem = state.no_link()
+    if problem:
+        st.caption(problem)
+        return
     _copy_link(key="copy-link", data={"others": state.only_elsewhere(state.session().page)})
 
 

@@ -6,6 +6,7 @@ from html import escape
 
 import streamlit as st
 
+from mambaviz.limits import MOST_UPLOAD_MB
 from mambaviz.pages import editor, export_menu, shell, state, try_out
 from mambaviz.pages.runs import Run
 from mambaviz.pages.state import BACKEND_CHOICES, BackendChoice, PageState
@@ -153,7 +154,7 @@ def _scenario_buttons(view: PageState) -> None:
         st.file_uploader(
             "A scenario file",
             type="json",
-            max_upload_size=1,  # MB; a scenario has a few hundred bytes
+            max_upload_size=MOST_UPLOAD_MB,  # a scenario has a few hundred bytes
             key=f"open {st.session_state.get('opened', 0)}",
             on_change=_open_json,
         )

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import streamlit as st
 
+from mambaviz.limits import MOST_UPLOAD_MB
 from mambaviz.pages import shell, state
 from mambaviz.pages.sizes_state import SizesView
 from mambaviz.scenario import ScenarioError
@@ -149,7 +150,7 @@ def _paste() -> None:
         st.file_uploader(
             "or a file",
             type="json",
-            max_upload_size=1,  # MB; a config has a few thousand bytes
+            max_upload_size=MOST_UPLOAD_MB,  # a config has a few thousand bytes
             key=f"sizes-open {opened}",
             on_change=_open,
         )

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self, get_args
+from urllib.parse import urlencode
 
 import streamlit as st
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from mambaviz import batch as batches
 from mambaviz.batch import BATCHES, DEFAULT_BATCH, Batch, BatchError
+from mambaviz.limits import LONGEST_LINK, LONGEST_REQUEST, USUAL
 from mambaviz.pages import (
     about_state,
     compare_state,
@@ -35,6 +37,7 @@ from mambaviz.pages.reports_state import ReportsView
 from mambaviz.pages.sizes_state import SizesView
 from mambaviz.scenario import DEFAULT_PRESET, PRESETS, Scenario, ScenarioError, parse
 from mambaviz.trace import PHASES, PhaseName
+from mambaviz.workload import within
 
 BackendChoice = Literal["auto", "cuda", "interpreter", "reference"]
 BACKEND_CHOICES: tuple[BackendChoice, ...] = get_args(BackendChoice)
@@ -48,7 +51,6 @@ OPEN = "open"
 DETAILS = (OPEN, "folded")  # what a link may say of the stage's expert panels
 
 MOST_WRITTEN = 512  # addresses of a session that are known as its own
-LONGEST_REQUEST = 40  # characters of a request's name, as in a scenario
 
 
 START: tuple[int, PhaseName] = (0, PHASES[0])
@@ -200,6 +202,35 @@ def to_link(state: PageState) -> dict[str, str]:
     return link | explorer_state.to_link(state.explorer) | about_state.to_link(state.about)
 
 
+@dataclass(frozen=True)
+class Packed:
+    """What is packed into one parameter: what it is, the parameters that mean nothing without it,
+    and the button that saves it."""
+
+    name: str
+    what: str
+    with_it: tuple[str, ...]
+    button: str = "Save JSON"
+
+
+def too_long(link: Mapping[str, str]) -> Packed | None:
+    """The packed text that makes a link longer than browsers, proxies and servers take."""
+    if len(urlencode(link)) <= LONGEST_LINK:
+        return None
+    return max(
+        (one for one in PACKED if one.name in link),
+        key=lambda one: len(link[one.name]),
+        default=None,
+    )
+
+
+def short_enough(link: dict[str, str]) -> dict[str, str]:
+    """The link without what makes it too long."""
+    while (packed := too_long(link)) is not None:
+        link = {name: text for name, text in link.items() if name not in packed.with_it}
+    return link
+
+
 def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
     """The view a link asks for, and a sentence about the first thing in it that makes no sense.
 
@@ -263,7 +294,7 @@ def unpack(packed: str) -> Scenario:
     shown = f"so the preset “{PRESETS[DEFAULT_PRESET].name}” is shown."
     text = unpacked(packed, "The scenario in this link", shown)
     try:
-        return parse(text)
+        return within(parse(text), USUAL)
     except ScenarioError as error:
         raise ValueError(f"The scenario in this link cannot run ({error}), {shown}") from None
 
@@ -362,6 +393,18 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     **about_state.READERS,
 }
 
+# What belongs to the run that a link names, and goes with it if it cannot be read.
+OF_A_RUN = ("run", "preset", "step", "phase", "request", "layer", "lesson", "stops")
+
+PACKED: tuple[Packed, ...] = (
+    Packed("run", "scenario", OF_A_RUN),
+    Packed("rows", "batch", ("rows",)),
+    Packed("inputs", "launch", tuple(kernels_state.READERS)),
+    Packed("runs", "comparison", tuple(compare_state.READERS)),
+    Packed("config", "model", ("config",)),
+    Packed("ranges", "scope", ("ranges",), "Save scope"),
+)
+
 # What only one page shows, by its title; the Watch page's run is known to others too.
 OF_A_PAGE: Mapping[str, tuple[str, ...]] = {
     "Metadata": ("rows", "batch"),
@@ -378,8 +421,6 @@ def only_elsewhere(page: str) -> list[str]:
     return [name for title, names in OF_A_PAGE.items() if title != page for name in names]
 
 
-# What belongs to the run that a link names, and goes with it if it cannot be read.
-OF_A_RUN = ("run", "preset", "step", "phase", "request", "layer", "lesson", "stops")
 PLACE = {"step", "phase", "request", "layer", "compare", "kernels", "museum"}
 
 
@@ -502,7 +543,7 @@ def notice() -> str:
 
 
 def _keep(state: PageState) -> None:
-    here, link = session(), _foreign_params() | to_link(state)
+    here, link = session(), short_enough(_foreign_params() | to_link(state))
     here.state = state
     if not here.written or here.written[-1] != link:
         here.written = [*here.written, link][-MOST_WRITTEN:]
@@ -518,6 +559,19 @@ def _send() -> None:
         if here.sent is not None or st.query_params.to_dict() != link:
             st.query_params.from_dict(link)
         here.sent = link
+
+
+def no_link() -> str:
+    """Why the address does not hold all of this view, in a sentence; empty if it does."""
+    link = to_link(session().state)
+    packed = too_long(link)
+    if packed is None:
+        return ""
+    return (
+        f"This view is too long for a link: {len(urlencode(link)):,} characters, where "
+        f"{LONGEST_LINK:,} can be. The address leaves the {packed.what} out; {packed.button} "
+        "keeps it."
+    )
 
 
 def _foreign_params() -> dict[str, str]:

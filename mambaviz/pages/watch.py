@@ -9,12 +9,12 @@ import streamlit as st
 
 from mambaviz.pages import editor, lesson, shell, sidebar, state, tabs, try_out
 from mambaviz.pages.plain import plain
-from mambaviz.pages.progress import expected_steps
 from mambaviz.pages.runs import Job, Run, RunStore, live_engine, recorded_run
 from mambaviz.pages.stage_component import StageState, is_drawn, stage
 from mambaviz.pages.state import PageState
 from mambaviz.pages.wishes import standing
 from mambaviz.viz.assets import SKELETON_CSS, skeleton
+from mambaviz.workload import expected_steps
 
 POLL_SECONDS = 0.5
 MOST_TICKS = 20  # a browser that never says what it has drawn holds nobody up for longer

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
-from mambaviz.json_text import text_of
+from mambaviz.json_text import is_there, text_of
 from mambaviz.scenario import one_line
 from mambaviz.sizes import export
 from mambaviz.sizes.copy_rates import measured
@@ -43,7 +42,7 @@ def find_model(name: str) -> Model:
     if name in MODELS:
         return MODELS[name].model
     shown = one_line(name, 60)
-    if not name.endswith(".json") and not Path(name).is_file():
+    if not name.endswith(".json") and not is_there(name):
         raise SizesError(f"{shown}: neither a file nor a model; the models are {', '.join(MODELS)}")
     text = text_of(name, SizesError, shown)
     try:

@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from mambaviz.limits import LONGEST_TEXT
 from mambaviz.scenario import one_line
 from mambaviz.sizes.families import (
     CLASSES,
@@ -36,7 +37,6 @@ from mambaviz.sizes.families import (
 from mambaviz.sizes.layers import MOST_LAYERS, Layers, LayersError, count_layers
 from mambaviz.sizes.model import Attention, Heads, Latent, Model, StateDtypeRule
 
-LONGEST = 1_000_000  # characters; a published config has some thousands
 WRAPPERS = ("text_config", "llm_config", "language_config", "thinker_config")
 TOWERS = ("vision_config", "audio_config", "visual")
 DEEPEST = 3  # wrappers inside each other
@@ -181,7 +181,7 @@ BY_MODEL_TYPE: Mapping[str, str] = {
 
 def parse_config(text: str) -> Model:
     """The model of a config.json's text. Raises SizesError with one sentence."""
-    if len(text) > LONGEST:
+    if len(text) > LONGEST_TEXT:
         raise SizesError(f"this text has {len(text):,} characters; a config.json has some thousand")
     if not text.strip():
         raise SizesError("there is no text; a config.json is an object such as {…}")

@@ -8,22 +8,21 @@ does not fit the limits of a scenario, the nearest that does is taken, and the s
 
 from __future__ import annotations
 
+from mambaviz.limits import MOST_DRAFTS, MOST_LAYERS, MOST_PADDING
 from mambaviz.scenario import AcceptanceRate, AcceptPlan, Scenario, build
 from mambaviz.sizes.alignment import cdiv
 from mambaviz.sizes.report import Report
 
 LEAST_BLOCK = 4
 LARGEST_SIDE = 4  # of the small temporal state
-MOST_LAYERS = 8
 LONGEST_PROMPT = 40
 BLOCKS_TO_GENERATE = 3
-MOST_PADDING = 4096
 NUMBER_BYTES = 4  # the small caches are float32
 
 
 def small_scenario(report: Report) -> Scenario:
     """A scenario for the Watch page. Raises ScenarioError where none can be."""
-    settings, drafts = report.settings, min(report.drafts, 16)
+    settings, drafts = report.settings, min(report.drafts, MOST_DRAFTS)
     block = max(LEAST_BLOCK, 1 + drafts)
     scale = max(report.block / block, 1.0)
     prompt = min(max(1, round(settings.prompt / scale)), LONGEST_PROMPT)

@@ -133,3 +133,39 @@ def test_the_first_picture_needs_no_torch() -> None:
     size, torch_is_there = done.stdout.split()
     assert int(size) > 10_000
     assert torch_is_there == "False"
+
+
+# ---- limits ---------------------------------------------------------------------------------
+
+
+def test_too_much_work_is_refused_before_it_starts_unless_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = scenario_file(
+        tmp_path,
+        engine={"num_blocks": 4096, "max_model_len": 65_536},
+        requests=[{"id": "A", "prompt_len": 6, "max_tokens": 2_400, "accept": "none"}],
+    )
+
+    def started(*_: object, **__: object) -> Trace:
+        raise AssertionError("it was started")
+
+    monkeypatch.setattr("mambaviz.engine.run", started)
+    assert main(["run", path]) == 2
+    says = capsys.readouterr().err
+    assert (
+        "requests[0].max_tokens = 2400: the run would come to 2,400 steps, allowed are 2,000; "
+        in says
+    )
+    assert "can be 2000 at most here" in says
+    with pytest.raises(AssertionError, match="it was started"):
+        main(["run", path, "--large"])
+
+
+@pytest.mark.parametrize("command", ["run", "sizes", "explore"])
+def test_a_file_that_never_ends_is_not_read_for_ever(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = ["--scope", "/dev/zero"] if command == "explore" else ["/dev/zero"]
+    assert main([command, *name]) == 2
+    assert "/dev/zero: has more characters than are read, 1,000,000" in capsys.readouterr().err

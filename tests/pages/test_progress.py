@@ -8,9 +8,10 @@ import time
 import pytest
 
 from mambaviz.largest import NUM_STEPS, largest_scenario
-from mambaviz.pages.progress import Progress, expected_steps
+from mambaviz.pages.progress import Progress
 from mambaviz.pages.runs import RunStore, recorded
 from mambaviz.scenario import PRESETS, RequestPlan, Scenario, build
+from mambaviz.workload import expected_steps
 
 
 @pytest.mark.parametrize("slug", PRESETS)
