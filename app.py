@@ -2,7 +2,18 @@
 
 import streamlit as st
 
-from mambaviz.pages import about, compare, explorer, kernels, metadata, reports, sizes, state, watch
+from mambaviz.pages import (
+    about,
+    compare,
+    explorer,
+    kernels,
+    learn,
+    metadata,
+    reports,
+    sizes,
+    state,
+    watch,
+)
 from mambaviz.pages.assets import LOGO
 
 st.set_page_config(
@@ -16,6 +27,7 @@ pages = [
     st.Page(reports.page, title="Reports", url_path="reports"),
     st.Page(explorer.page, title="Explorer", url_path="explorer"),
     st.Page(sizes.page, title="Sizes", url_path="sizes"),
+    st.Page(learn.page, title="Learn", url_path="learn"),
     st.Page(about.page, title="About", url_path="about"),
 ]
 page = st.navigation(pages, position="top")

@@ -13,12 +13,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mambaviz import engine
 from mambaviz.comparisons import MODES, varied
 from mambaviz.costs import costs
-from mambaviz.engine import Backend
 from mambaviz.prefix_hits import admissions
 from mambaviz.random_scenarios import Mode, random_scenario
 from mambaviz.scenario import Scenario
@@ -35,6 +33,9 @@ from mambaviz.trace import (
 from mambaviz.viz import tables
 from mambaviz.viz.views import frame_at
 from mambaviz.viz.words import words
+
+if TYPE_CHECKING:
+    from mambaviz.engine import Backend
 
 MOST_CHOICES = 4
 MOST_DRAWS = 200  # scenarios tried for one question; a handful is usual
@@ -92,28 +93,58 @@ class _Moment:
     weight: float = 1.0
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A question and the run that answers it."""
+
+    question: Question
+    trace: Trace
+
+
 def question(topic: str, seed: int, backend: Backend = "reference") -> Question:
     """The question number ``seed`` of a topic.
 
     It is looked for on the plain back end, which is quick; its answer comes from ``backend``.
     Raises KeyError for a topic that does not exist.
     """
+    return asked(topic, seed, backend).question
+
+
+def asked(
+    topic: str,
+    seed: int,
+    backend: Backend = "reference",
+    progress: Callable[[str], None] | None = None,
+) -> Asked:
+    """The same with the run that answers it. ``progress`` hears in words what is being done."""
     if topic not in TOPICS:
         raise KeyError(f"no topic {topic!r}; choose from {', '.join(TOPICS)}")
+    say = progress or (lambda _: None)
     rng = random.Random(f"{topic} {seed}")
     found = TOPICS[topic]
-    for _ in range(MOST_DRAWS):
+    for draw in range(1, MOST_DRAWS + 1):
+        say(f"drawing scenario {draw}")
         scenario = found.draw(rng)
         state = rng.getstate()
-        moments = _worth_asking(found, engine.run(scenario, "reference"), rng)
+        trace = _run(scenario, "reference")
+        moments = _worth_asking(found, trace, rng)
         if moments and backend != "reference":
+            say("running its kernels")
             rng.setstate(state)
-            moments = _worth_asking(found, engine.run(scenario, backend), rng)
+            trace = _run(scenario, backend)
+            moments = _worth_asking(found, trace, rng)
         if moments:
             weights = [moment.weight for moment in moments]
             (chosen,) = rng.choices(moments, weights)
-            return _asked(topic, seed, scenario, chosen, rng)
+            return Asked(_asked(topic, seed, scenario, chosen, rng), trace)
     raise RuntimeError(f"no scenario of {MOST_DRAWS} has a question about {topic}")
+
+
+def _run(scenario: Scenario, backend: Backend) -> Trace:
+    """`mambaviz.engine.run`, imported late: who only lists the topics needs no torch."""
+    from mambaviz.engine import run
+
+    return run(scenario, backend)
 
 
 def _worth_asking(topic: Topic, trace: Trace, rng: random.Random) -> list[_Moment]:
@@ -175,7 +206,9 @@ def _drawing(
 def _given(trace: Trace, step: Step, request: str) -> str:
     """Settings and counts from which the answer follows."""
     found, settings = step.requests[request], trace.scenario.engine
-    drafts = f", {found.drafts} of them drafts" if found.drafts else ", no drafts"
+    drafts = ", no drafts"
+    if found.drafts:
+        drafts = f", {found.drafts} of them {'drafts' if found.drafts > 1 else 'a draft'}"
     return (
         f"{settings.mode} mode, block size {settings.effective_block_size}, num_spec "
         f"{settings.num_spec}. In step {step.index} request {request} has "
@@ -533,7 +566,7 @@ def _hit_moments(trace: Trace, _: random.Random) -> Iterator[_Moment]:
             continue
         size = found.block_size
         listed = ", ".join(
-            f"the first {prefix.tokens} tokens (block {prefix.block})" for prefix in found.found
+            f"the first {_tokens(prefix.tokens)} (block {prefix.block})" for prefix in found.found
         )
         longest = max(prefix.tokens for prefix in found.found)
         allowed = found.most_blocks * size
@@ -544,7 +577,7 @@ def _hit_moments(trace: Trace, _: random.Random) -> Iterator[_Moment]:
             "schedule",
             found.request,
             f"{settings.mode} mode, block size {size}. Request {found.request} is admitted in step "
-            f"{found.step} and knows {found.known} tokens. The cache holds the states after "
+            f"{found.step} and knows {_tokens(found.known)}. The cache holds the states after "
             f"{listed}, all of them prefixes of what {found.request} knows as far as both go. How "
             "many tokens does it skip?",
             str(found.reused),
@@ -568,7 +601,7 @@ def _mode_moments(trace: Trace, _: random.Random) -> Iterator[_Moment]:
             other = varied(trace.scenario, MODES, mode)
         except ValueError:
             continue  # not every scenario can run in every mode
-        run = trace if mode == trace.scenario.engine.mode else engine.run(other, "reference")
+        run = trace if mode == trace.scenario.engine.mode else _run(other, "reference")
         held[mode] = [cost.blocks_held for cost in costs(run)]
     mine = held[trace.scenario.engine.mode]
     settings = trace.scenario.engine

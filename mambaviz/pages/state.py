@@ -23,6 +23,7 @@ from mambaviz.pages import (
     compare_state,
     explorer_state,
     kernels_state,
+    learn_state,
     lesson_state,
     reports_state,
     sizes_state,
@@ -31,6 +32,7 @@ from mambaviz.pages.about_state import AboutView
 from mambaviz.pages.compare_state import CompareView
 from mambaviz.pages.explorer_state import ExplorerView
 from mambaviz.pages.kernels_state import KernelsView
+from mambaviz.pages.learn_state import LearnView
 from mambaviz.pages.lesson_state import Lesson
 from mambaviz.pages.packing import pack, unpacked
 from mambaviz.pages.reports_state import ReportsView
@@ -80,7 +82,7 @@ class PageState(BaseModel):
 
     The Metadata page shows ``own_batch``, or the preset ``batch`` where that is None; the Compare
     page shows ``compare``, the Kernels page ``kernels``, the Sizes page ``sizes``, the Reports page
-    ``museum``, the Explorer page ``explorer``, the About page ``about``.
+    ``museum``, the Explorer page ``explorer``, the Learn page ``learn``, the About page ``about``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -104,6 +106,7 @@ class PageState(BaseModel):
     sizes: SizesView = SizesView()
     museum: ReportsView = ReportsView()
     explorer: ExplorerView = ExplorerView()
+    learn: LearnView = LearnView()
     about: AboutView = AboutView()
 
     @model_validator(mode="after")
@@ -199,7 +202,8 @@ def to_link(state: PageState) -> dict[str, str]:
         link["batch"] = state.batch
     link |= compare_state.to_link(state.compare) | kernels_state.to_link(state.kernels)
     link |= sizes_state.to_link(state.sizes) | reports_state.to_link(state.museum)
-    return link | explorer_state.to_link(state.explorer) | about_state.to_link(state.about)
+    link |= explorer_state.to_link(state.explorer)
+    return link | learn_state.to_link(state.learn) | about_state.to_link(state.about)
 
 
 @dataclass(frozen=True)
@@ -279,6 +283,8 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
         )
     explored = {name: values.pop(name) for name in explorer_state.READERS if name in values}
     values["explorer"] = explorer_state.from_values(explored)
+    learned = {name: values.pop(name) for name in learn_state.READERS if name in values}
+    values["learn"] = learn_state.from_values(learned)
     told = {name: values.pop(name) for name in about_state.READERS if name in values}
     values["about"] = about_state.from_values(told)
     return opened(**values), next(iter(problems.values()), "")
@@ -390,6 +396,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     **sizes_state.READERS,
     **reports_state.READERS,
     **explorer_state.READERS,
+    **learn_state.READERS,
     **about_state.READERS,
 }
 
@@ -412,6 +419,7 @@ OF_A_PAGE: Mapping[str, tuple[str, ...]] = {
     "Kernels": tuple(kernels_state.READERS),
     "Reports": tuple(reports_state.READERS),
     "Sizes": tuple(sizes_state.READERS),
+    "Learn": tuple(learn_state.READERS),
     "About": tuple(about_state.READERS),
 }
 
@@ -421,7 +429,7 @@ def only_elsewhere(page: str) -> list[str]:
     return [name for title, names in OF_A_PAGE.items() if title != page for name in names]
 
 
-PLACE = {"step", "phase", "request", "layer", "compare", "kernels", "museum"}
+PLACE = {"step", "phase", "request", "layer", "compare", "kernels", "museum", "learn"}
 
 
 # --------------------------------------------------------------------------------------

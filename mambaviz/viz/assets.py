@@ -20,10 +20,11 @@ def _read(name: str) -> str:
 
 # One module in the end: Streamlit takes a component's script as one text.
 SHARED_SCRIPTS = ("browser.js", "timeline.js", "picture.js", "panels.js")
-SCRIPTS = (
+STAGE_SCRIPTS = (
     *SHARED_SCRIPTS, "unpack.js", "overview.js", "tips.js", "links.js", "roving.js", "keys.js",
     "stage.js",
 )  # fmt: skip
+SCRIPTS = (*STAGE_SCRIPTS, "mount.js")
 
 SKELETON_CSS = _read("skeleton.css")
 
@@ -144,3 +145,30 @@ def lesson_js() -> str:
     """Its script, an ES module with the component as its default export."""
     shared = [_read(name) for name in SHARED_SCRIPTS]
     return "\n".join((*shared, _read_lesson("lesson.js")))
+
+
+# --------------------------------------------------------------------------------------
+# The Learn page: texts above the very stage of the Watch page
+# --------------------------------------------------------------------------------------
+
+_LEARN_DIR = Path(__file__).parent / "learn"
+
+
+def _read_learn(name: str) -> str:
+    return (_LEARN_DIR / name).read_text(encoding="utf-8")
+
+
+LEARN_HTML = _read_learn("learn.html").replace("<!-- stage -->", STAGE_HTML)
+
+
+@cache
+def learn_css() -> str:
+    """Style of the Learn page: the stage's, and what is its own."""
+    return "\n".join((stage_css(), _read_learn("learn.css")))
+
+
+@cache
+def learn_js() -> str:
+    """Its script, an ES module with the component as its default export."""
+    shared = [_read(name) for name in STAGE_SCRIPTS]
+    return "\n".join((glossary_js(), *shared, _read_learn("learn.js")))

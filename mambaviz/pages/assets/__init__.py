@@ -17,6 +17,7 @@ KERNELS_STYLE = _HERE / "kernels.css"
 SIZES_STYLE = _HERE / "sizes.css"
 REPORTS_STYLE = _HERE / "reports.css"
 EXPLORER_STYLE = _HERE / "explorer.css"
+LEARN_STYLE = _HERE / "learn.css"
 ABOUT_STYLE = _HERE / "about.css"
 
 ASSETS: tuple[Path, ...] = (
@@ -33,5 +34,6 @@ ASSETS: tuple[Path, ...] = (
     SIZES_STYLE,
     REPORTS_STYLE,
     EXPLORER_STYLE,
+    LEARN_STYLE,
     ABOUT_STYLE,
 )

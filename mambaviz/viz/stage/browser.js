@@ -72,14 +72,14 @@ class Wishes {
   }
 
   // Tell Python where the component stands once it has been quiet for a while.
-  tell(view) {
+  tell(view, after = REPORT_AFTER) {
     clearTimeout(this.telling);
     this.telling = setTimeout(() => {
       const said = JSON.stringify([view(), this.asked]);
       if (said === this.said) return;
       this.said = said;
       this.report({ ...view(), asked: this.asked });
-    }, REPORT_AFTER);
+    }, after);
   }
 
   hush() {

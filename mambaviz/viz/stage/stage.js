@@ -1005,19 +1005,3 @@ class Stage {
     for (const undo of this.leavers) undo();
   }
 }
-
-export default function mount({ data, parentElement, setStateValue }) {
-  const root = parentElement.querySelector(".stage");
-  if (parentElement.stage?.root !== root) {
-    parentElement.stage?.leave();
-    parentElement.stage = new Stage(root);
-  }
-  const { stage } = parentElement;
-  stage.wishes.report = (view) => setStateValue("view", view);
-  stage.reportDrawn = (run) => setStateValue("drawn", run);
-  stage.take(data);
-  return () => {
-    stage.leave();
-    delete parentElement.stage;
-  };
-}

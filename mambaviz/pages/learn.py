@@ -1,0 +1,243 @@
+"""The Learn page: a guided tour on the live stage, then questions: predict, reveal, score."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import streamlit as st
+
+from mambaviz import tour
+from mambaviz.pages import learn_sidebar, shell, state
+from mambaviz.pages.asking import QuestionJob, QuestionStore
+from mambaviz.pages.assets import LEARN_STYLE
+from mambaviz.pages.learn_component import (
+    LearnPlace,
+    Shown,
+    act_reported,
+    desk,
+    place_reported,
+)
+from mambaviz.pages.learn_state import MIXED, LearnView, new_seed
+from mambaviz.pages.plain import plain
+from mambaviz.pages.runs import Run, recorded_run
+from mambaviz.pages.state import PageState
+from mambaviz.pages.wishes import Wish, standing
+from mambaviz.questions import TOPICS
+from mambaviz.scenario import Scenario
+from mambaviz.trace import Trace
+from mambaviz.viz.learn.payload import question_json, run_name, tour_json
+
+POLL_SECONDS = 0.4
+WISH = "learn-wish"
+NEXT = "learn-next"  # of this session: topic and seed of the question that comes next
+
+
+@st.cache_resource
+def question_store() -> QuestionStore:
+    """Questions of all sessions."""
+    return QuestionStore()
+
+
+def page() -> None:
+    view = _drawn(state.current())
+    shell.frame(view)
+    st.html(f"<style>{LEARN_STYLE.read_text(encoding='utf-8')}</style>")
+    if "sidebar" not in view.hide:
+        learn_sidebar.place(view)
+    job = job_of(view)
+    shown = _tour(view) if job is None else _question(view, job)
+    with st.container(key="messages"):
+        if state.notice():
+            st.warning(plain(state.notice()), icon=":material/info:")
+        if job is not None and not shown.question:
+            _follow(job)
+    about = "tour" if job is None else job.name
+    wish = standing(WISH, about, _place(view.learn), state.session().wish)
+    desk(shown, wish, on_view=_moved, on_act=_act)
+
+
+def _drawn(view: PageState) -> PageState:
+    """Where questions are asked for and none is named, one is drawn."""
+    learn = view.learn
+    if learn.topic is None or learn.seed is not None:
+        return view
+    return state.follow(learn=learn.asking(learn.topic, next_seed(learn.topic)))
+
+
+def _place(learn: LearnView) -> LearnPlace:
+    return LearnPlace(tour.NAMES.index(learn.stop), learn.moved, learn.chosen)
+
+
+# --------------------------------------------------------------------------------------
+# The tour
+# --------------------------------------------------------------------------------------
+
+
+def recorded_trace(scenario: Scenario) -> Trace:
+    return recorded(scenario).trace
+
+
+def recorded(scenario: Scenario) -> Run:
+    """The tour's runs are recorded: a stop is there at once, torch stays out."""
+    run = recorded_run(scenario)
+    if run is None:
+        raise FileNotFoundError(
+            f"the run “{scenario.name}” is not recorded as it now is; "
+            "python -m mambaviz.pages.record records it"
+        )
+    return run
+
+
+@cache
+def tour_text() -> str:
+    return tour_json(tour.STOPS, recorded_trace)
+
+
+def _tour(view: PageState) -> Shown:
+    scenario = tour.BY_NAME[view.learn.stop].scenario
+    return Shown(
+        mode="tour",
+        tour=tour_text(),
+        run=run_name(scenario),
+        payload=recorded(scenario).payload.packed,
+        score=score_words(view.learn),
+        seen=view.learn.seen,
+    )
+
+
+# --------------------------------------------------------------------------------------
+# Questions
+# --------------------------------------------------------------------------------------
+
+
+def job_of(view: PageState) -> QuestionJob | None:
+    """The question on show; None in the tour. With it there, the next one is asked for."""
+    topic, seed = view.learn.asked_topic, view.learn.seed
+    if topic is None or seed is None:
+        return None
+    job = question_store().request(topic, seed, view.backend)
+    if job.status == "done" and view.learn.topic is not None:
+        ahead = view.learn.asking(view.learn.topic, next_seed(view.learn.topic))
+        if ahead.asked_topic is not None and ahead.seed is not None:
+            question_store().request(ahead.asked_topic, ahead.seed, view.backend)
+    return job
+
+
+def next_seed(topic: str) -> int:
+    """The seed of this session's next question of a topic, until `use_next` takes it."""
+    wanted: tuple[str, int] | None = st.session_state.get(NEXT)
+    if wanted is None or wanted[0] != topic:
+        wanted = st.session_state[NEXT] = (topic, new_seed())
+    return wanted[1]
+
+
+def use_next(topic: str) -> int:
+    seed = next_seed(topic)
+    st.session_state[NEXT] = (topic, new_seed())
+    return seed
+
+
+def _question(view: PageState, job: QuestionJob) -> Shown:
+    learn = view.learn
+    title = "mixed topics" if learn.topic == MIXED else TOPICS[job.topic].title
+    common = Shown(
+        mode="questions",
+        tour=tour_text(),
+        run=job.name,
+        payload="",
+        topic=f"Questions: {title}",
+        score=score_words(learn, job.topic),
+        seen=learn.seen,
+    )
+    if job.status == "failed":
+        return replace(common, waiting="Try it again, or take the next question.", problem=True)
+    if job.question is None or job.run is None:
+        return replace(
+            common,
+            waiting="A small scenario is drawn and run with the real kernels; its trace answers.",
+        )
+    return replace(
+        common, payload=job.run.payload.packed, question=question_json(job.question, job.name)
+    )
+
+
+@st.fragment(run_every=POLL_SECONDS)
+def _follow(job: QuestionJob) -> None:
+    """Say how far a question is, and draw the page anew when it is there."""
+    if job.status == "done":
+        st.rerun()
+    if job.status == "running":
+        st.info(f"Asking the engine: {job.message}.", icon=":material/hourglass_top:")
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.error(plain(job.problem), icon=":material/error:")
+        if st.button("Try again", key="ask-again"):
+            question_store().retry(job)
+            st.rerun()
+
+
+def score_words(learn: LearnView, topic: str | None = None) -> str:
+    """``3 of 4 right; this topic 1 of 2``; empty before the first answer."""
+    right, asked = learn.score()
+    if not asked:
+        return ""
+    words = f"Score: {right} of {asked} right"
+    mine, of = learn.score(topic) if topic is not None else (0, 0)
+    return f"{words}; this topic {mine} of {of}" if of else words
+
+
+# --------------------------------------------------------------------------------------
+# What the reader does: callbacks, before the page runs
+# --------------------------------------------------------------------------------------
+
+
+def _moved() -> None:
+    wish: Wish[LearnPlace] | None = st.session_state.get(WISH)
+    place = place_reported(wish)
+    if place is not None:
+        state.follow(learn=taken_up(state.current(), place))
+
+
+def taken_up(view: PageState, place: LearnPlace) -> LearnView:
+    """The view with what the reader has seen and answered."""
+    learn = view.learn
+    if learn.topic is None:
+        return learn.at(tour.NAMES[place.stop], moved=place.moved)
+    job = job_of(view)
+    if job is None or job.question is None or place.chosen is None:
+        return learn
+    return learn.answered(place.chosen, right=place.chosen == job.question.answer)
+
+
+def _act() -> None:
+    reported = act_reported()
+    if reported is None:
+        return
+    what, place = reported
+    view = state.current()
+    learn = taken_up(view, place)
+    if what == "next" and learn.topic is not None:
+        state.update(learn=learn.asking(learn.topic, use_next(learn.topic)))
+    elif what == "questions":
+        state.update(learn=learn.asking(MIXED, use_next(MIXED)))
+    elif what == "tour":
+        state.update(learn=learn.at(learn.stop, moved=learn.moved))
+    elif what == "watch":
+        _watch(view.changed(learn=learn))
+
+
+def _watch(view: PageState) -> None:
+    """The run on show, on the Watch page, where it stands."""
+    learn, job = view.learn, job_of(view)
+    if job is not None and job.question is not None:
+        found = job.question
+        scenario, moment = found.scenario, tour.Moment(found.step, found.phase, found.request)
+    else:
+        stop = tour.BY_NAME[learn.stop]
+        scenario = stop.scenario
+        moment = stop.after if learn.moved and stop.after else stop.before
+    state.follow(learn=learn)
+    state.show(scenario)
+    state.update(step=moment.step, phase=moment.phase, request=moment.request)
+    state.go_to("Watch")

@@ -1,0 +1,97 @@
+"""The sidebar of the Learn page: the tour's stops, or the topics of the questions."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from mambaviz import tour
+from mambaviz.pages import shell, sidebar, state
+from mambaviz.pages.learn_state import MIXED, LearnView
+from mambaviz.pages.state import PageState
+from mambaviz.questions import TOPICS
+
+MODE = "learn-mode"
+LIST = "learn-list"
+TOUR, QUESTIONS = "Tour", "Questions"
+
+
+def place(view: PageState) -> None:
+    learn = view.learn
+    with st.sidebar:
+        with st.container(key="side-learn"):
+            st.session_state[MODE] = TOUR if learn.topic is None else QUESTIONS
+            st.segmented_control(
+                "Learn",
+                (TOUR, QUESTIONS),
+                key=MODE,
+                on_change=_choose_mode,
+                label_visibility="collapsed",
+                width="stretch",
+            )
+            _stops(learn) if learn.topic is None else _topics(learn)
+        with st.container(key="side-foot"):
+            if learn.topic is not None:
+                sidebar.backend(view)
+            shell.copy_link()
+            st.html(f'<p class="mv-foot"><span>{how_far(learn)}</span></p>')
+
+
+def _stops(learn: LearnView) -> None:
+    st.session_state[LIST] = learn.stop
+    st.radio(
+        "Stops",
+        tour.NAMES,
+        key=LIST,
+        format_func=lambda name: stop_label(name, name in learn.seen),
+        on_change=_choose_stop,
+        label_visibility="collapsed",
+    )
+
+
+def stop_label(name: str, seen: bool) -> str:
+    number = tour.NAMES.index(name) + 1
+    return f"**{number}** {tour.BY_NAME[name].title}{' ✓' if seen else ''}"
+
+
+def _topics(learn: LearnView) -> None:
+    st.session_state[f"{LIST}-topic"] = learn.topic
+    st.radio(
+        "Topics",
+        (MIXED, *TOPICS),
+        key=f"{LIST}-topic",
+        format_func=lambda name: topic_label(learn, name),
+        on_change=_choose_topic,
+        label_visibility="collapsed",
+    )
+
+
+def topic_label(learn: LearnView, name: str) -> str:
+    right, asked = learn.score(None if name == MIXED else name)
+    title = "Mixed" if name == MIXED else TOPICS[name].title
+    return f"**{right}/{asked}** {title}" if asked else f"**–** {title}"
+
+
+def how_far(learn: LearnView) -> str:
+    """For the foot: what has been seen and answered."""
+    right, asked = learn.score()
+    seen = f"{len(learn.seen)} of {len(tour.NAMES)} stops seen"
+    return f"{seen}, {right} of {asked} right" if asked else seen
+
+
+def _choose_mode() -> None:
+    learn = state.current().learn
+    if st.session_state[MODE] == QUESTIONS:
+        state.update(learn=learn.asking(learn.topic or MIXED, None))
+    else:  # also where the chosen one is pressed once more
+        state.update(learn=learn.at(learn.stop, moved=learn.moved))
+
+
+def _choose_stop() -> None:
+    state.say("")
+    state.update(learn=state.current().learn.at(st.session_state[LIST], moved=False))
+
+
+def _choose_topic() -> None:
+    state.say("")
+    topic = st.session_state[f"{LIST}-topic"]
+    state.update(learn=state.current().learn.asking(topic, None))

@@ -1,0 +1,250 @@
+"""The Learn page's wiring: link, progress, score, the question's store and the ways out agree."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from streamlit.testing.v1 import AppTest
+
+from mambaviz import tour
+from mambaviz.pages import learn, learn_sidebar
+from mambaviz.pages.asking import Progress, QuestionJob, QuestionStore
+from mambaviz.pages.learn_component import LearnPlace, read_place
+from mambaviz.pages.learn_state import CHOICES, LETTERS, MIXED, LearnView, Score
+from mambaviz.pages.state import BackendChoice, PageState, from_link, only_elsewhere, to_link
+from mambaviz.questions import TOPICS, Asked, asked
+from mambaviz.scenario import ScenarioError
+from mambaviz.trace import PHASES
+from mambaviz.viz.learn.payload import moment_before
+from tests.project.sources import ROOT
+
+SECONDS = 60
+
+
+def script() -> None:
+    from mambaviz.pages import learn, state
+
+    state.enter("Learn")
+    learn.page()
+
+
+@pytest.fixture
+def app() -> AppTest:
+    return AppTest.from_function(script, default_timeout=SECONDS)
+
+
+def sent(app: AppTest) -> str:
+    return " ".join(str(element.proto) for element in app.get("bidi_component"))
+
+
+# ---- the link --------------------------------------------------------------------------------
+
+numbers = st.integers(0, 9)
+scores = st.dictionaries(st.sampled_from(list(TOPICS)), st.tuples(numbers, numbers)).map(
+    lambda found: tuple(
+        Score(topic=topic, right=min(found[topic]), asked=max(*found[topic], 1))
+        for topic in TOPICS
+        if topic in found
+    )
+)
+views = st.builds(
+    lambda stop, moved, seen, scores: LearnView(stop=stop, moved=moved, seen=seen, scores=scores),
+    st.sampled_from(tour.NAMES),
+    st.booleans(),
+    st.sets(st.sampled_from(tour.NAMES)).map(
+        lambda seen: tuple(name for name in tour.NAMES if name in seen)
+    ),
+    scores,
+)
+questions = st.tuples(
+    st.sampled_from(CHOICES), st.integers(0, 999_999), st.none() | st.integers(0, len(LETTERS) - 1)
+)
+
+
+@given(views, st.none() | questions)
+def test_a_link_gives_its_view_back(
+    view: LearnView, question: tuple[str, int, int | None] | None
+) -> None:
+    if question is not None:
+        view = view.changed(topic=question[0], seed=question[1], chosen=question[2])
+    state = PageState(learn=view)
+    assert from_link(to_link(state)) == (state, "")
+
+
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        ({"stop": "nowhere"}, "a stop “nowhere” of the tour"),
+        ({"moved": "perhaps"}, "neither yes nor no"),
+        ({"seen": "block.nowhere"}, "no stop counts as seen"),
+        ({"topic": "weather", "seed": "5"}, "the tour is shown"),
+        ({"topic": "bias", "seed": "²"}, "another question is drawn"),
+        ({"topic": "bias", "seed": "1234567"}, "another question is drawn"),
+        ({"topic": "bias", "seed": "1", "chosen": "ab"}, "still open"),
+        ({"score": "bias.2.1"}, "starts anew"),
+        ({"score": "weather.1.2"}, "starts anew"),
+        ({"score": "bias.1"}, "starts anew"),
+        ({"score": f"bias.1.{'9' * 5000}"}, "starts anew"),
+    ],
+)
+def test_what_makes_no_sense_gets_its_default(params: dict[str, str], says: str) -> None:
+    state, problem = from_link(params)
+    assert says in problem
+    topic = "bias" if params.get("topic") == "bias" else None
+    seed = 1 if params.get("seed") == "1" else None
+    assert state.learn == LearnView(topic=topic, seed=seed)
+
+
+def test_a_link_of_another_page_leaves_the_progress_out() -> None:
+    assert {"stop", "seen", "score", "topic"} <= set(only_elsewhere("Watch"))
+    assert "stop" not in only_elsewhere("Learn")
+
+
+# ---- progress and score ----------------------------------------------------------------------
+
+
+def test_only_the_first_choice_counts() -> None:
+    view = LearnView().asking("bias", 3).answered(1, right=False)
+    assert view.answered(2, right=True) == view
+    again = view.asking("bias", 4).answered(0, right=True).asking("hits", 1).answered(0, right=True)
+    assert (again.score(), again.score("bias"), again.score("modes")) == ((2, 3), (1, 2), (0, 0))
+    assert learn.score_words(again, "bias") == "Score: 2 of 3 right; this topic 1 of 2"
+    assert learn_sidebar.topic_label(again, "bias").startswith("**1/2** ")
+    assert learn_sidebar.topic_label(again, MIXED) == "**2/3** Mixed"
+
+
+def test_mixed_questions_are_of_every_topic_and_the_seed_decides() -> None:
+    view = LearnView()
+    found = [view.asking(MIXED, seed).asked_topic for seed in range(200)]
+    assert set(found) == set(TOPICS)
+    assert found[7] == view.asking(MIXED, 7).asked_topic
+    assert view.asking("bias", 7).asked_topic == "bias"
+
+
+def test_stops_are_seen_in_the_order_of_the_tour() -> None:
+    view = LearnView().at("null", moved=True).at("block", moved=False)
+    assert view.seen == ("block", "null")
+    assert not view.moved
+    assert "✓" in learn_sidebar.stop_label("null", "null" in view.seen)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        None,
+        {"stop": True, "moved": True, "chosen": None},
+        {"stop": len(tour.NAMES), "moved": True, "chosen": None},
+        {"stop": 0, "moved": 1, "chosen": None},
+        {"stop": 0, "moved": True, "chosen": 4},
+    ],
+)
+def test_nonsense_from_the_browser_is_no_place(said: object) -> None:
+    assert read_place(said) is None
+    assert read_place({"stop": 2, "moved": True, "chosen": 3}) == LearnPlace(2, True, 3)
+
+
+# ---- questions -------------------------------------------------------------------------------
+
+
+def finished(store: QuestionStore, topic: str, seed: int) -> QuestionJob:
+    job = store.request(topic, seed, "reference")
+    deadline = time.monotonic() + SECONDS
+    while job.status == "running" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return job
+
+
+def test_a_question_comes_with_its_run_and_is_asked_once() -> None:
+    store = QuestionStore()
+    job = finished(store, "bias", 5)
+    assert job.status == "done"
+    assert job.question is not None
+    assert job.run is not None
+    assert job.run.trace.scenario_hash == job.question.scenario.content_hash
+    assert store.request("bias", 5, "reference") is job
+    assert job.question == asked("bias", 5).question
+
+
+def test_a_question_that_fails_says_why_and_is_tried_again() -> None:
+    calls: list[int] = []
+
+    def ask(topic: str, seed: int, backend: BackendChoice, progress: Progress) -> Asked:
+        calls.append(seed)
+        if len(calls) == 1:
+            raise ScenarioError("the pool is too small")
+        return asked(topic, seed)
+
+    store = QuestionStore(ask)
+    job = finished(store, "bias", 5)
+    assert (job.status, job.problem) == ("failed", "the pool is too small")
+    store.retry(job)
+    assert finished(store, "bias", 5).status == "done"
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_the_moment_before_does_not_show_the_answer(topic: str) -> None:
+    found = asked(topic, 2)
+    question, trace = found.question, found.trace
+    before = moment_before(question)
+    at = (before.step, PHASES.index(before.phase))
+    assert at < (question.step, PHASES.index(question.phase))
+    if topic == "hits":  # not even its tokens are marked as reused
+        assert question.request not in trace.tables_after(before.step, before.phase).rows
+    if topic == "forward":
+        changed = {change.block for change in trace.steps[question.step].phase("forward").changes}
+        assert int(question.right.removeprefix("block ")) in changed
+
+
+# ---- the page --------------------------------------------------------------------------------
+
+
+def test_the_first_stop_is_there_at_once(app: AppTest) -> None:
+    app.run()
+    assert not app.exception
+    assert not app.warning
+    assert dict(app.query_params) == {}
+    assert len(app.radio[0].options) == len(tour.STOPS)
+    assert "One block holds the whole past" in sent(app)
+
+
+def test_a_stop_from_the_list_is_a_link(app: AppTest) -> None:
+    app.run()
+    app.radio[0].set_value("bias").run()
+    assert not app.exception
+    assert dict(app.query_params) == {"stop": "bias", "seen": "bias"}
+
+
+def test_a_bad_link_says_so_once(app: AppTest) -> None:
+    app.query_params["stop"] = "nowhere"
+    app.run()
+    assert not app.exception
+    assert len(app.warning) == 1
+    assert app.radio[0].value == tour.NAMES[0]
+
+
+def test_a_question_is_on_its_way_and_then_there(app: AppTest) -> None:
+    app.query_params.update({"topic": "counts", "seed": "3", "backend": "reference"})
+    app.run()
+    assert not app.exception
+    deadline = time.monotonic() + SECONDS
+    while "with its" not in sent(app) and '\\"choices\\"' not in sent(app):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+        app.run()
+    assert app.radio[0].value == "counts"
+    assert dict(app.query_params)["seed"] == "3"
+
+
+def test_the_tour_needs_no_torch() -> None:
+    code = (
+        "import sys\n"
+        "from mambaviz.pages import learn\n"
+        "learn.tour_text()\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
