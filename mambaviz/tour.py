@@ -515,7 +515,7 @@ STOPS: tuple[Stop, ...] = (
         moves=("preempted",),
     ),
     Stop(
-        "none",
+        "none-mode",
         "none mode: written over in place",
         _MODES["none"],
         Moment(1, "accept", "A"),
@@ -528,7 +528,7 @@ STOPS: tuple[Stop, ...] = (
         "Cheap, but nothing is left for another request to find.",
     ),
     Stop(
-        "all",
+        "all-mode",
         "all mode: every boundary at once",
         _MODES["all"],
         Moment(0, "metadata", "B"),

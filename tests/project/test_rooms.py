@@ -51,7 +51,7 @@ PICTURE_SIDE = ("mambaviz/viz", "mambaviz/pages", "app.py")
 # Outermost, as the pages are: they may use whatever they report about.
 COMMAND_LINE = ("mambaviz/__main__.py", "mambaviz/check.py")
 # Outermost too: they run the engine, and explain with the words of its pictures.
-TEACHING = ("mambaviz/questions.py", "mambaviz/exercises.py")
+TEACHING = ("mambaviz/questions.py", "mambaviz/exercises.py", "mambaviz/tour.py")
 
 # Rooms whose tests stand in tests/<name>.
 TESTED_ROOMS = (
