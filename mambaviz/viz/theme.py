@@ -138,9 +138,11 @@ LETTER: dict[Role, str] = {
 }
 
 # A standalone SVG has no page to inherit a font from.
+# Streamlit brings the first. Elsewhere a picture takes what is there: system-ui comes late, for on
+# Linux it may be a font so wide that labels run into what stands beside them.
 SANS = (
-    '"Source Sans","Source Sans 3","Source Sans Pro",system-ui,-apple-system,"Segoe UI",'
-    'Roboto,"Helvetica Neue",Arial,sans-serif'
+    '"Source Sans","Source Sans 3","Source Sans Pro","Segoe UI",Roboto,"Helvetica Neue",Arial,'
+    '"Liberation Sans",system-ui,sans-serif'
 )
 MONO = '"Source Code Pro",ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",monospace'
 
@@ -279,9 +281,9 @@ class KernelSizes:
     bracket: float = 28  # room of a bracket with its text
     offsets: float = 16
     orders_width: float = 536
-    orders_left: float = 142
-    orders_strip: float = 280  # width of the rows together
-    order_cell: float = 52  # never wider
+    orders_left: float = 154
+    orders_strip: float = 270  # width of the rows together
+    order_cell: float = 50  # never wider
     order_height: float = 28
     order_pitch: float = 38
 

@@ -83,8 +83,8 @@ def _prefill(record: BatchRecord, prefill: Prefill, axis: _Axis) -> Iterator[Mar
     name = clipped(prefill.request, 12)
     span = f"tokens {prefill.computed}–{last}" if prefill.query > 1 else f"token {last}"
     wordings = (f"{name}: {prefill.computed} computed, {span}", f"{name}: {span}", name)
-    # A title may reach over its tokens as far as half of a neighbour's first token.
-    title = fitting(wordings, right - left + axis.pitch / 2, 13) or name
+    # In its own width: a neighbour's title begins where its tokens end.
+    title = fitting(wordings, right - left, 13) or name
     yield Mark(
         f"prefill-{prefill.index}",
         (left + right) / 2,
