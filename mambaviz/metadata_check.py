@@ -13,7 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mambaviz.trace import Metadata, RequestStep, RowTables, Step, TensorRecord, Trace
+from mambaviz.trace import (
+    Metadata,
+    MetadataField,
+    RequestStep,
+    RowTables,
+    Step,
+    TensorRecord,
+    Trace,
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,21 @@ def metadata_problems(trace: Trace) -> list[MetadataProblem]:
 
 
 @dataclass(frozen=True)
-class _Row:
+class BuilderFacts:
+    """The settings that a builder's result depends on.
+
+    ``chunk_size`` is None where it is not known, ``replayssm_buffer_len`` 0 without a ring.
+    """
+
+    mode: str
+    block_size: int
+    num_spec: int
+    chunk_size: int | None
+    replayssm_buffer_len: int = 0
+
+
+@dataclass(frozen=True)
+class BatchRow:
     """One row of the batch, padding included (no request, no tokens)."""
 
     request: str | None
@@ -65,9 +87,19 @@ class _Row:
     base: int  # tokens known at the last admission
 
 
-def _problems(trace: Trace, step: Step, metadata: Metadata) -> Iterator[MetadataProblem]:
-    found: dict[str, Any] = {field.name: field.value for field in metadata.fields}
-    rows = _rows(trace, step, metadata.group, found["num_reqs"])
+def batch_problems(
+    facts: BuilderFacts,
+    batch: Sequence[BatchRow],
+    step: int,
+    group: int,
+    fields: Sequence[MetadataField],
+) -> Iterator[MetadataProblem]:
+    """What in one build's result contradicts section 4; fields that are missing are left out.
+
+    ``batch`` are the live rows in order; padding is added up to the result's ``num_reqs``.
+    """
+    found: dict[str, Any] = {field.name: field.value for field in fields}
+    rows = _padded(batch, found.get("num_reqs", len(batch)))
     prefills = [row for row in rows if row.is_prefill]
     # Padding rows stand last; among decodes alone they count as decodes.
     decodes = [row for row in rows if not row.is_prefill]
@@ -76,38 +108,52 @@ def _problems(trace: Trace, step: Step, metadata: Metadata) -> Iterator[Metadata
         "num_prefills": len(prefills),
         "num_decode_tokens": sum(row.query for row in decodes),
         "num_prefill_tokens": sum(row.query for row in prefills),
-        **_state_indices(trace, decodes, prefills, found),
+        **_state_indices(facts, decodes, prefills, found),
     }
-    if trace.scenario.engine.num_spec and decodes:
+    if facts.num_spec and decodes:
         wanted["num_accepted_tokens"] = [row.accepted for row in decodes]
     if prefills:
         wanted["has_initial_states_p"] = [row.computed > 0 for row in prefills]
-        wanted |= _chunks(prefills, trace.scenario.layer.chunk_size)
-    if trace.scenario.engine.mode == "all":
-        wanted |= _columns(rows, prefills, trace.scenario.engine.block_size)
-    if trace.scenario.engine.replayssm_buffer_len and decodes:
-        wanted |= _ring(trace, decodes)
+        if facts.chunk_size is not None:
+            wanted |= _chunks(prefills, facts.chunk_size)
+    if facts.mode == "all":
+        wanted |= _columns(rows, prefills, facts.block_size)
+    if facts.replayssm_buffer_len and decodes:
+        wanted |= _ring(facts, decodes)
     owners = {"_d": decodes, "_p": prefills}
     for name, expected in wanted.items():
-        members = owners.get(name[-2:], rows)
-        yield from _compare(step.index, metadata.group, name, expected, found[name], members)
+        if name in found:
+            members = owners.get(name[-2:], rows)
+            yield from _compare(step, group, name, expected, found[name], members)
 
 
-def _rows(trace: Trace, step: Step, group: int, num_reqs: int) -> list[_Row]:
+def _problems(trace: Trace, step: Step, metadata: Metadata) -> Iterator[MetadataProblem]:
+    engine = trace.scenario.engine
+    facts = BuilderFacts(
+        engine.mode,
+        engine.block_size,
+        engine.num_spec,
+        trace.scenario.layer.chunk_size,
+        engine.replayssm_buffer_len,
+    )
     tables = trace.tables_after(step.index, "metadata").rows
-    rows = [
-        _row(trace, step.index, request, step.requests[request], tables[request], group)
+    batch = [
+        _row(trace, step.index, request, step.requests[request], tables[request], metadata.group)
         for request in step.batch_order
     ]
-    width = max((len(row.blocks) for row in rows), default=0)
-    padding = _Row(None, 0, 0, False, [0] * max(width, 1), 1, 0)
-    return rows + [padding] * (num_reqs - len(rows))
+    return batch_problems(facts, batch, step.index, metadata.group, metadata.fields)
+
+
+def _padded(batch: Sequence[BatchRow], num_reqs: int) -> list[BatchRow]:
+    width = max((len(row.blocks) for row in batch), default=0)
+    padding = BatchRow(None, 0, 0, False, [0] * max(width, 1), 1, 0)
+    return [*batch, *[padding] * (num_reqs - len(batch))]
 
 
 def _row(
     trace: Trace, step: int, request: str, now: RequestStep, tables: RowTables, group: int
-) -> _Row:
-    return _Row(
+) -> BatchRow:
+    return BatchRow(
         request,
         now.num_computed,
         now.num_scheduled,
@@ -138,37 +184,39 @@ def _column_of(tokens: int, block_size: int) -> int:
 
 
 def _state_indices(
-    trace: Trace, decodes: Sequence[_Row], prefills: Sequence[_Row], found: Mapping[str, Any]
+    facts: BuilderFacts,
+    decodes: Sequence[BatchRow],
+    prefills: Sequence[BatchRow],
+    found: Mapping[str, Any],
 ) -> dict[str, Any]:
-    engine = trace.scenario.engine
 
-    def blocks(row: _Row, columns: int, first: int) -> list[int]:
+    def blocks(row: BatchRow, columns: int, first: int) -> list[int]:
         padded = [*row.blocks, *[0] * (first + columns)]
         return list(padded[first : first + columns])
 
-    def start(row: _Row) -> int:
-        if engine.mode != "align" or row.request is None:
+    def start(row: BatchRow) -> int:
+        if facts.mode != "align" or row.request is None:
             return 0
-        return _column_of(row.computed + row.query, engine.block_size)
+        return _column_of(row.computed + row.query, facts.block_size)
 
-    if engine.mode == "all":
+    if facts.mode == "all":
         # A table is as wide as the model is long; how wide, says the tensor.
-        width = max(_width(found[f"state_indices_tensor_{part}"]) for part in "dp")
+        width = max(_width(found.get(f"state_indices_tensor_{part}")) for part in "dp")
         return {
             "state_indices_tensor_d": [blocks(row, width, 0) for row in decodes],
             "state_indices_tensor_p": [blocks(row, width, 0) for row in prefills],
         }
     return {
-        "state_indices_tensor_d": [blocks(row, 1 + engine.num_spec, start(row)) for row in decodes],
+        "state_indices_tensor_d": [blocks(row, 1 + facts.num_spec, start(row)) for row in decodes],
         "state_indices_tensor_p": [blocks(row, 1, start(row))[0] for row in prefills],
     }
 
 
-def _width(tensor: TensorRecord) -> int:
-    return tensor.shape[1] if len(tensor.shape) > 1 else 0
+def _width(tensor: TensorRecord | None) -> int:
+    return tensor.shape[1] if tensor is not None and len(tensor.shape) > 1 else 0
 
 
-def _chunks(prefills: Sequence[_Row], chunk_size: int) -> dict[str, Any]:
+def _chunks(prefills: Sequence[BatchRow], chunk_size: int) -> dict[str, Any]:
     starts: list[int] = []
     owners: list[int] = []
     last: list[int] = []
@@ -187,7 +235,7 @@ def _chunks(prefills: Sequence[_Row], chunk_size: int) -> dict[str, Any]:
     }
 
 
-def _columns(rows: Sequence[_Row], prefills: Sequence[_Row], B: int) -> dict[str, Any]:
+def _columns(rows: Sequence[BatchRow], prefills: Sequence[BatchRow], B: int) -> dict[str, Any]:
     columns = {
         "block_idx_last_computed_token": [_column_of(row.computed, B) for row in rows],
         "block_idx_last_scheduled_token": [_column_of(row.computed + row.query, B) for row in rows],
@@ -199,19 +247,18 @@ def _columns(rows: Sequence[_Row], prefills: Sequence[_Row], B: int) -> dict[str
     return columns
 
 
-def _ring(trace: Trace, decodes: Sequence[_Row]) -> dict[str, Any]:
-    engine = trace.scenario.engine
+def _ring(facts: BuilderFacts, decodes: Sequence[BatchRow]) -> dict[str, Any]:
     positions, flushes = [], []
     for row in decodes:
         anchor, at_boundary = row.base, False
-        if engine.mode == "align":
-            while anchor + engine.block_size - anchor % engine.block_size <= row.computed:
-                anchor += engine.block_size - anchor % engine.block_size
-            at_boundary = (row.computed + row.query) % engine.block_size == 0
+        if facts.mode == "align":
+            while anchor + facts.block_size - anchor % facts.block_size <= row.computed:
+                anchor += facts.block_size - anchor % facts.block_size
+            at_boundary = (row.computed + row.query) % facts.block_size == 0
         position = 0
         for _ in range(anchor, row.computed):
-            position = (position + 1) % engine.replayssm_buffer_len
-        full = position + 1 == engine.replayssm_buffer_len
+            position = (position + 1) % facts.replayssm_buffer_len
+        full = position + 1 == facts.replayssm_buffer_len
         live = row.query > 0
         positions.append(position if live else 0)
         flushes.append(int(live and (full or row.computed < anchor or at_boundary)))
@@ -221,10 +268,31 @@ def _ring(trace: Trace, decodes: Sequence[_Row]) -> dict[str, Any]:
 # ------------------------------------------------------------------------------ comparison
 
 
+def _is_cut(tensor: TensorRecord) -> bool:
+    """Whether a record holds only the first entries of a large tensor (a recording's)."""
+    lengths = _lengths(tensor.values)
+    return tensor.fill is None and lengths != tensor.shape[: len(lengths)]
+
+
+def _lengths(values: Any) -> list[int]:
+    """Entries along each axis of nested lists."""
+    if not isinstance(values, list):
+        return []
+    return [len(values), *(_lengths(values[0]) if values else [])]
+
+
+def _corner(expected: Any, lengths: Sequence[int]) -> Any:
+    if not lengths or not isinstance(expected, list):
+        return expected
+    return [_corner(entry, lengths[1:]) for entry in expected[: lengths[0]]]
+
+
 def _compare(
-    step: int, group: int, name: str, expected: Any, found: Any, members: Sequence[_Row]
+    step: int, group: int, name: str, expected: Any, found: Any, members: Sequence[BatchRow]
 ) -> Iterator[MetadataProblem]:
     values = found.values if isinstance(found, TensorRecord) else found
+    if isinstance(found, TensorRecord) and _is_cut(found):
+        expected = _corner(expected, _lengths(values))
     if not isinstance(expected, list):
         if values != expected:
             yield MetadataProblem(step, group, name, None, None, str(expected), str(values))

@@ -57,7 +57,8 @@ class TensorRecord(_Record):
     """A small tensor as it was: nested lists, row-major.
 
     ``fill`` says that ``values`` holds the head of a 1-D tensor only and every entry behind
-    it equals ``fill`` (the padded program lists of section 4.5).
+    it equals ``fill`` (the padded program lists of section 4.5). Without it, ``values`` smaller
+    than ``shape`` are the first entries along each axis of a large tensor (a recording's).
     """
 
     dtype: str

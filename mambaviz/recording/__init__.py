@@ -1,0 +1,15 @@
+"""Recordings of a serving engine (docs/recording.md): written, read, judged and shown as a trace.
+
+    lines     the kinds of line, validated
+    reader    a file, line by line, or one sentence on why not
+    steps     lines gathered into steps, with whole lists
+    judge     what contradicts the rules, from indices alone
+    held      what every block holds by those rules
+    writer    a run of our own as a recording
+    replay    a recording as a `Trace`, for the pictures
+    scenario  a recording as a scenario, where our engine can reproduce it
+    cut       a smaller recording out of a large one
+    command   the command line
+
+No module here imports torch.
+"""
