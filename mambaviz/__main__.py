@@ -3,6 +3,7 @@
     python -m mambaviz run SCENARIO.json|PRESET [--backend auto] [--json OUT] [--large]
     python -m mambaviz sizes MODEL|CONFIG.json [SETTING=VALUE ...] [--json|--csv]
     python -m mambaviz explore [--scope NAME|FILE] [--fault NAME] [--find QUERY] [--workers N]
+    python -m mambaviz replay RECORDING [--request ID] [--steps A:B] [--json|--cut OUT]
     python -m mambaviz check
 
 Exit codes: 0 all well; 1 an invariant broke or a check failed; 2 bad input, said in a sentence.
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING, TextIO
 from mambaviz import check, json_text, log
 from mambaviz.explore.command import add_arguments, explore_command
 from mambaviz.limits import LARGE, USUAL, Bounds
+from mambaviz.recording import command as replaying
+from mambaviz.recording.reader import RecordingError
 from mambaviz.scenario import PRESETS, Scenario, ScenarioError, load, one_line
 from mambaviz.workload import guarded, within
 
@@ -42,10 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return print_sizes(options)
         if options.command == "explore":
             return explore_command(options)
+        if options.command == "replay":
+            return replaying.replay_command(options)
         scenario = find_scenario(options.scenario)
         bounds = LARGE if options.large else USUAL
         return run_scenario(within(scenario, bounds), options.backend, options.json, bounds)
-    except ScenarioError as error:
+    except (ScenarioError, RecordingError) as error:
         print(error, file=sys.stderr)
         return BAD_INPUT
     except BrokenPipeError:  # whoever read the log has seen enough
@@ -85,6 +90,9 @@ def parser() -> argparse.ArgumentParser:
         "explore", help="go through every scenario of a small scope; find the shortest that breaks"
     )
     add_arguments(explore)
+    replaying.add_arguments(
+        commands.add_parser("replay", help="judge a recording of a serving engine, step by step")
+    )
     commands.add_parser("check", help="versions, back ends, and a self-test of the kernels")
     return root
 

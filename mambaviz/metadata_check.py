@@ -93,10 +93,14 @@ def batch_problems(
     step: int,
     group: int,
     fields: Sequence[MetadataField],
+    *,
+    counts_given: bool = True,
 ) -> Iterator[MetadataProblem]:
     """What in one build's result contradicts section 4; fields that are missing are left out.
 
-    ``batch`` are the live rows in order; padding is added up to the result's ``num_reqs``.
+    ``batch`` are the live rows in order; padding is added up to the result's ``num_reqs``. A
+    builder that was not given the accepted counts returns none, which does no harm while all of
+    them are 1.
     """
     found: dict[str, Any] = {field.name: field.value for field in fields}
     rows = _padded(batch, found.get("num_reqs", len(batch)))
@@ -110,7 +114,7 @@ def batch_problems(
         "num_prefill_tokens": sum(row.query for row in prefills),
         **_state_indices(facts, decodes, prefills, found),
     }
-    if facts.num_spec and decodes:
+    if facts.num_spec and decodes and (counts_given or any(row.accepted > 1 for row in decodes)):
         wanted["num_accepted_tokens"] = [row.accepted for row in decodes]
     if prefills:
         wanted["has_initial_states_p"] = [row.computed > 0 for row in prefills]

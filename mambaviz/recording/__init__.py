@@ -6,8 +6,7 @@
     judge     what contradicts the rules, from indices alone
     held      what every block holds by those rules
     writer    a run of our own as a recording
-    replay    a recording as a `Trace`, for the pictures
-    scenario  a recording as a scenario, where our engine can reproduce it
+    told      steps and verdicts in words
     cut       a smaller recording out of a large one
     command   the command line
 

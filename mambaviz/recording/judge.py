@@ -3,7 +3,7 @@
 A `Judge` takes steps in order and says of each what is wrong, with the numbers and the rule. It
 keeps only what requests hold now, so a recording may be of any length. What was not recorded is
 unknown, and nothing unknown is ever held against a run. Nothing here looks at a byte: whether the
-bytes that moved were the right ones, only a run of our own can say (`mambaviz.recording.scenario`).
+bytes that moved were the right ones, only a run of our own can say.
 """
 
 from __future__ import annotations
@@ -96,6 +96,7 @@ class Judge:
         self._lists: dict[str, GroupRows] = {}  # as last judged
         self._holders: Counter[int] = Counter()  # lists that a block stands in
         self._lists_known = False  # whether every holder is in them
+        self._group: dict[int, int] = {}  # of every block that stood in a list, the last one
 
     def step(self, step: RecordedStep) -> list[Verdict]:
         """Everything in one step that contradicts a rule; steps come in order."""
@@ -189,13 +190,24 @@ class Judge:
             self._holders.subtract(_ids(self._lists.get(name, ())))
         for name in changed:
             self._holders.update(_ids(blocks.lists[name]))
+            self._note_groups(blocks.lists[name])
         self._lists = dict(blocks.lists)
-        self._lists_known = self._lists_known or self.now.index == 0
+        self._lists_known = self._lists_known or blocks.whole
         for name in changed:
             yield from self._list_ids(name, blocks.lists[name])
             yield from self._list_shared(name, blocks.lists[name])
             self._note_hits(name)
         yield from self._conserved()
+
+    def _note_groups(self, rows: GroupRows) -> None:
+        """A block that changed groups holds nothing of its old one."""
+        for group, row in enumerate(rows):
+            for block in row or ():
+                before = self._group.get(block)
+                if before != group:
+                    self._group[block] = group
+                    if before is not None:
+                        self.ledger.forget_place((before, block))
 
     def _list_ids(self, request: str, rows: GroupRows) -> Iterator[Verdict]:
         if self.facts.num_blocks is None:
@@ -266,7 +278,7 @@ class Judge:
             held = self._holders[block] > 0
             if free[block] + held != 1:
                 where = (
-                    f"twice in the free queue"
+                    "twice in the free queue"
                     if free[block] > 1
                     else "in the free queue and in a list"
                     if held
@@ -300,8 +312,8 @@ class Judge:
                 yield self._verdict(
                     "worker row",
                     "allocate",
-                    f"the list of {request.id} has block {block} at column {column}, its worker row "
-                    f"{what}",
+                    f"the list of {request.id} has block {block} at column {column}, its worker "
+                    f"row {what}",
                     request=request.id,
                     group=group,
                     block=block,
@@ -356,7 +368,7 @@ class Judge:
             if row.accepted is not None and not (self.now.rows and self.now.rows.accepted):
                 yield from self._carried(request, row.accepted, "pre-copy")
             accepted = row.accepted if row.accepted is not None else memory.accepted
-            source = self._remembered(request, memory)
+            source = memory.column  # NO_COLUMN: there is no state yet
             target = facts.last_column(request.end)
             yield from self._columns_of_copy(request, row, source, target, accepted)
             copies += self._copies(request, row, "migrate", (source, target, accepted))
@@ -366,14 +378,8 @@ class Judge:
             elif moved:
                 memory.accepted = 1
             memory.column = row.column if row.column is not None else target
-            for one in (copy for copy in copies if copy is not None):
-                pass
             yield from self._copy_targets(request, row, "pre-copy")
         self.ledger.copy(copies)
-
-    def _remembered(self, request: Scheduled, memory: Memory) -> int | None:
-        """The source column by the rules; NO_COLUMN: there is no state yet."""
-        return memory.column
 
     def _stale_entries(self) -> Iterator[Verdict]:
         line, schedule = self.now.pre_copy, self.now.schedule
@@ -472,7 +478,8 @@ class Judge:
         source, target, accepted = ruled
         if row.copies is False:
             return []
-        if row.copies is None and source is not None and not _moves(source, target):
+        fresh = kind == "migrate" and source is not None and not _moves(source, target)
+        if row.copies is None and fresh:
             return []
         src = row.src_col if row.src_col is not None else source
         dst = row.dst_col if row.dst_col is not None else target
@@ -486,7 +493,9 @@ class Judge:
             if None in (src, dst, bias) or ids is None:
                 conv, temporal = conv or (None, None), temporal or (None, None)
             else:
-                assert src is not None and dst is not None and bias is not None
+                assert src is not None
+                assert dst is not None
+                assert bias is not None
                 conv = conv or (_at(ids, src), _at(ids, dst))
                 temporal = temporal or (_at(ids, src + bias), _at(ids, dst))
             found.append(Copy(group, conv, temporal, bias or 0))
@@ -591,7 +600,12 @@ class Judge:
             if batch is None:
                 continue
             fields = built_fields(built)
-            for problem in batch_problems(builder, batch, self.now.index, built.group, fields):
+            inputs = built.inputs or {}
+            given = inputs.get("num_accepted_tokens", True) is not None
+            problems = batch_problems(
+                builder, batch, self.now.index, built.group, fields, counts_given=given
+            )
+            for problem in problems:
                 yield self._verdict(
                     "metadata",
                     "metadata",
@@ -630,8 +644,10 @@ class Judge:
 
     def _is_decode(self, request: Scheduled, memory: Memory) -> bool:
         """Section 4.2: decodes and the short extends that count as such."""
-        base = memory.base if memory.base is not None else request.known or 0
-        if request.computed >= base:
+        if memory.base is None:  # admitted before the recording began
+            fits = request.known is None or request.computed == request.known - 1
+            return bool(request.drafts) or (fits and request.scheduled == 1)
+        if request.computed >= memory.base:
             return True
         return request.computed > 0 and (request.scheduled == 1 or request.padded_tail)
 
@@ -820,8 +836,8 @@ class Judge:
                 yield self._verdict(
                     "accepted range",
                     "accept",
-                    f"{request.id}: accepted count {count} with {request.drafts} drafts, where 1 to "
-                    f"{1 + request.drafts} can be",
+                    f"{request.id}: accepted count {count} with {request.drafts} drafts, where 1 "
+                    f"to {1 + request.drafts} can be",
                     request=request.id,
                     expected=f"1 to {1 + request.drafts}",
                     found=str(count),
@@ -972,25 +988,12 @@ class Judge:
         if not candidates:
             return
         requests = {request.id: request for request in self.now.requests}
-        groups = self._groups_of(candidates)
         for block in sorted(candidates):
             owner, _, length = blocks.registered[block].rpartition("@")
-            group = groups.get(block)
+            group = self._group.get(block)
             if not length.isdigit() or group is None or group not in self.facts.mamba:
                 continue
             yield from self._registered_block(block, group, owner, int(length), requests)
-
-    def _groups_of(self, blocks: frozenset[int] | set[int]) -> dict[int, int]:
-        found = {}
-        for rows in self._lists.values():
-            for group, row in enumerate(rows):
-                for block in row or ():
-                    if block in blocks:
-                        found[block] = group
-        for group, block in (*self.ledger.conv, *self.ledger.temporal):
-            if block in blocks:
-                found.setdefault(block, group)
-        return found
 
     def _registered_block(
         self,

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -52,8 +52,8 @@ class Reader:
             self.number += 1
         if len(raw) > LONGEST_LINE:
             raise RecordingError(
-                f"{self.name}, line {self.number}: it is longer than {LONGEST_LINE} bytes, which no "
-                "line of a recording is"
+                f"{self.name}, line {self.number}: it is longer than {LONGEST_LINE} bytes, which "
+                "no line of a recording is"
             )
         return raw
 
@@ -84,10 +84,14 @@ class Reader:
             raise RecordingError(f"{self.name}, line 1, {_explained(error)}") from None
 
     def lines(self) -> Iterator[Line]:
-        """Every line behind the head, in order; unknown kinds are left out.
+        """Every line behind the head, in order; unknown kinds are left out. Closes the file.
 
         Raises `RecordingError` for a line that is damaged, unless it is the last and cut off.
         """
+        with self.stream:
+            yield from self._lines()
+
+    def _lines(self) -> Iterator[Line]:
         ended = False
         while raw := self._next():
             if not raw.strip():
@@ -117,13 +121,17 @@ class Reader:
 def open_recording(path: Path) -> Reader:
     """A recording in a file, compressed (``.gz``) or not. Raises `RecordingError`."""
     try:
-        stream: BinaryIO = gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[assignment]
-        return Reader(stream, path.name)
+        return Reader(_opened(path), path.name)
     except (OSError, ValueError) as error:
         if isinstance(error, RecordingError):
             raise
         reason = getattr(error, "strerror", None) or "that is no file name"
         raise RecordingError(f"{path}: cannot be read: {reason}") from None
+
+
+def _opened(path: Path) -> BinaryIO:
+    """The bytes of a file, unpacked. It stays open as long as its reader."""
+    return cast("BinaryIO", gzip.open(path)) if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115
 
 
 def _is_unknown(error: ValidationError) -> bool:
@@ -141,7 +149,7 @@ def _explained(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     if first["type"] == "json_invalid":
         return f"this is not JSON: {first['ctx']['error']}"
-    if first["type"] in ("union_tag_not_found", "model_attributes_type", "model_type"):
+    if first["type"] in ("union_tag_not_found", "model_attributes_type", "dict_type"):
         return 'a line must be an object with the key "event"'
     place = ""
     for part in first["loc"]:

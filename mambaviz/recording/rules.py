@@ -97,7 +97,9 @@ RULES: dict[RuleName, Rule] = {
         "1", "I5", "a block in two lists is registered for reuse; a written one stands in one list"
     ),
     "freed block": Rule("1", "I5", "a block that is written stands in the list of its request"),
-    "conservation": Rule("1", "I6", "every block is either free or held, never both, never neither"),
+    "conservation": Rule(
+        "1", "I6", "every block is either free or held, never both, never neither"
+    ),
     "metadata": Rule("4", None, "the metadata is what section 4 makes of the batch"),
 }
 

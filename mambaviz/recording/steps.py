@@ -45,11 +45,12 @@ class Lists:
     refs: Mapping[int, int] | None
     free_queue: tuple[int, ...] | None
     remembered: Mapping[str, int | None]
+    whole: bool = False  # nothing was left out: these are all lists there are
 
 
 @dataclass(frozen=True)
 class WorkerRows:
-    """The worker's batch: its order and its rows."""
+    """The worker's batch: its order, and the rows of all requests that it knows."""
 
     order: tuple[str, ...]
     rows: Mapping[str, GroupRows]
@@ -76,6 +77,8 @@ class RecordedStep:
     states: list[StateBytes] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     lost: int = 0  # lines that the writer dropped in or before this step
+    blocks_line: Blocks | None = None  # as written: what has changed
+    rows_line: Rows | None = None
 
     @property
     def requests(self) -> list[Scheduled]:
@@ -157,9 +160,9 @@ class Gatherer:
             for name in (*starts, *(line.finished or ()), *(line.preempted or ())):
                 self._rows.pop(name, None)
         elif isinstance(line, Blocks):
-            step.blocks = self._blocks(line)
+            step.blocks, step.blocks_line = self._blocks(line), line
         elif isinstance(line, Rows):
-            step.rows = self._worker(line)
+            step.rows, step.rows_line = self._worker(line), line
         elif isinstance(line, PreCopy):
             step.pre_copy = line
         elif isinstance(line, Built):
@@ -187,9 +190,10 @@ class Gatherer:
             for block, prefix in line.registered.items():
                 if prefix is None:
                     names.pop(block, None)
-                elif names.get(block) != prefix:
+                else:
+                    if _length(names.get(block)) != _length(prefix):  # not only another name
+                        fresh.add(block)
                     names[block] = prefix
-                    fresh.add(block)
             self._registered = names
         self._remembered.update(line.remembered or {})
         return Lists(
@@ -199,6 +203,7 @@ class Gatherer:
             refs=line.refs,
             free_queue=tuple(line.free_queue) if line.free_queue is not None else None,
             remembered=dict(self._remembered),
+            whole=line.whole,
         )
 
     def _worker(self, line: Rows) -> WorkerRows:
@@ -206,11 +211,15 @@ class Gatherer:
             self._rows[request] = _joined(cuts, self._rows.get(request))
         return WorkerRows(
             order=tuple(line.order),
-            rows={name: self._rows[name] for name in line.order if name in self._rows},
+            rows=dict(self._rows),
             computed=line.computed or {},
             accepted=line.accepted,
             slots=line.slots,
         )
+
+
+def _length(prefix: str | None) -> str | None:
+    return prefix.rpartition("@")[2] if prefix is not None else None
 
 
 def _joined(cuts: list[Cut | None], before: GroupRows | None) -> GroupRows:

@@ -1,4 +1,4 @@
-"""Values of metadata as a recording has them: numbers, words, and tensors as far as they are held."""
+"""Values of metadata as a recording has them: numbers, words, tensors as far as they are held."""
 
 from __future__ import annotations
 

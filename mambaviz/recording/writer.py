@@ -1,7 +1,7 @@
 """A run of our own as a recording: so every scenario is one too, and the format is tried on all.
 
 Only what the format holds is written (docs/recording.md): lists and registrations as changes,
-rows as their new columns. The inverse is `mambaviz.recording.replay`.
+rows as their new columns.
 """
 
 from __future__ import annotations
@@ -98,8 +98,7 @@ def _groups(scenario: Scenario) -> list[Json]:
         counts[number % engine.num_mamba_groups] += 1
     size = engine.effective_block_size
     groups: list[Json] = [
-        {"kind": "mamba", "block_size": size, "layers": count, "states": states}
-        for count in counts
+        {"kind": "mamba", "block_size": size, "layers": count, "states": states} for count in counts
     ]
     if engine.attention_group:
         groups.append({"kind": "attention", "block_size": size})
@@ -283,9 +282,7 @@ def _cuts(now: list[list[int]], before: list[list[int]] | None) -> list[Json]:
     """What is new in a request's lists; nothing when nothing is."""
     if now == before:
         return []
-    return [
-        _cut(ids, before[group] if before is not None else []) for group, ids in enumerate(now)
-    ]
+    return [_cut(ids, before[group] if before is not None else []) for group, ids in enumerate(now)]
 
 
 def _cut(ids: list[int], before: list[int]) -> Json:
