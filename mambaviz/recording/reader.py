@@ -131,7 +131,7 @@ def open_recording(path: Path) -> Reader:
 
 def _opened(path: Path) -> BinaryIO:
     """The bytes of a file, unpacked. It stays open as long as its reader."""
-    return cast("BinaryIO", gzip.open(path)) if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115
+    return cast("BinaryIO", gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
 def _is_unknown(error: ValidationError) -> bool:
