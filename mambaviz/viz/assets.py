@@ -171,4 +171,4 @@ def learn_css() -> str:
 def learn_js() -> str:
     """Its script, an ES module with the component as its default export."""
     shared = [_read(name) for name in STAGE_SCRIPTS]
-    return "\n".join((glossary_js(), *shared, _read_learn("learn.js")))
+    return "\n".join((glossary_js(), stage_keys_js("Learn"), *shared, _read_learn("learn.js")))

@@ -59,6 +59,16 @@ KEYS: dict[str, tuple[Key, ...]] = {
         Key("F", "flip the fix"),
     ),
     "Kernels": (Key("← → ↑ ↓", "another program of the grid"),),
+    "Learn": (
+        Key("Space   →", "show the movement, then go on"),
+        Key("←", "go back"),
+        Key("Home End", "first or last stop"),
+        Key("Q   T", "questions, or the tour"),
+        Key("A … D   1 … 4", "that answer, while the page asks"),
+        Key("N", "next question"),
+        Key("W", "the run on show, on the Watch page"),
+        Key("?", "this list"),
+    ),
     "About": (
         Key("/", "to the search field"),
         Key("Esc", "all terms again"),
@@ -66,6 +76,6 @@ KEYS: dict[str, tuple[Key, ...]] = {
 }
 
 
-def stage_keys_js() -> str:
-    """The stage's list as a constant of its script."""
-    return f"const KEYS = {json.dumps(STAGE, ensure_ascii=False)};"
+def stage_keys_js(page: str = "Watch") -> str:
+    """The list that the stage opens on this page, as a constant of its script."""
+    return f"const KEYS = {json.dumps(KEYS[page], ensure_ascii=False)};"

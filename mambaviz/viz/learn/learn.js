@@ -358,7 +358,6 @@ class Learn {
       End: () => this.go(this.stops.length - 1),
       q: () => this.act("questions"),
       w: () => this.act("watch"),
-      "?": () => {}, // the stage's list would name keys that do nothing here
     };
   }
 
@@ -369,7 +368,6 @@ class Learn {
       n: () => this.on(),
       t: () => this.act("tour"),
       w: () => this.moved && this.act("watch"),
-      "?": () => {},
     };
     [..."abcd"].forEach((letter, index) => {
       keys[letter] = keys[index + 1] = () => this.choose(index);
