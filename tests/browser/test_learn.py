@@ -82,7 +82,7 @@ def test_tour_and_question_by_keyboard_and_back_by_link(tab: Learner) -> None:
     tab.press("Space")
     expect(tab.find(".lamp.bad")).to_have_text(["I2", "I3"], timeout=SLOW)
     expect(tab.answer).to_contain_text("t7 t6 t7")
-    tab.at(r"stop=fault&moved=yes&seen=block\.window\.fault\.own")
+    tab.at(r"stop=fault&moved=yes&seen=block\.window\.fault")
     heights = "[document.documentElement.scrollHeight, document.documentElement.scrollWidth]"
     assert tab.page.evaluate(heights) == [PROJECTOR[1], PROJECTOR[0]]
 
