@@ -173,6 +173,8 @@ class SchedulerSeams:
 
     def scheduled(self, bound: Bound, _found: Any, output: Any) -> None:
         scheduler, session = bound["self"], self._session
+        if not session.begun:  # it was there before the recorder was
+            self.began(bound, None, None)
         step = session.next_step()
         setattr(output, MARK, (step, self._new_names))
         self._new_names = {}

@@ -96,6 +96,8 @@ def head_lines(
     """The head without ``process``."""
     options = session.options
     return {
+        "event": "head",
+        "step": 0,
         "format": "mambaviz-recording",
         "version": FORMAT_VERSION,
         "engine": "vllm",

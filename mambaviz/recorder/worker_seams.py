@@ -148,11 +148,9 @@ class WorkerSeams:
             ("build", ("common_attn_metadata",)),
             ("update_block_table", ("metadata", "blk_table")),
         ):
-            owner = next((base for base in builder.__mro__ if name in vars(base)), None)
-            target = f"{(owner or builder).__name__}.{name}"
-            seam = Seam(
-                "metadata", (owner or builder).__module__, target, needs, after=self.metadata_built
-            )
+            owner = next((base for base in builder.__mro__ if name in vars(base)), builder)
+            target = f"{owner.__name__}.{name}"
+            seam = Seam("metadata", owner.__module__, target, needs, after=self.metadata_built)
             if any(entry["where"] == seam.where for entry in self._session.hooks):
                 continue
             entry: dict[str, Any] = {"seam": "metadata", "hooked": True, "where": seam.where}
@@ -193,7 +191,8 @@ class WorkerSeams:
     def batch_stands(self, bound: Bound, _found: Any, _result: Any) -> None:
         """The rows are in their final order, and nothing was copied yet."""
         runner, session = bound["self"], self._session
-        self._runner = runner
+        if self._runner is not runner:  # it was there before the recorder was
+            self.builders_made(bound, None, None)
         if not session.begun:
             self._begin(runner)
         step = self._take_step(bound["scheduler_output"])
@@ -264,7 +263,8 @@ class WorkerSeams:
     def copy_collected(self, bound: Bound, offset: int, _result: Any) -> None:
         """One request's copies of the V1 memcpy list, read back from their addresses."""
         source, target = int(bound["src_block_idx"]), int(bound["dest_block_idx"])
-        entry = {"src_col": source, "dst_col": target, "bias": int(bound["accept_token_bias"])}
+        bias = int(bound["accept_token_bias"])
+        entry: dict[str, Any] = {"src_col": source, "dst_col": target, "bias": bias}
         entry["copies"] = int(bound["copy_bufs"].offset) > offset
         if entry["copies"]:
             entry["blocks"] = _blocks_of_addresses(bound, offset)
@@ -394,8 +394,7 @@ def _inputs(bound: Bound) -> dict[str, Later]:
     values = {name: plain_value(getattr(common, name)) for name in INPUTS if hasattr(common, name)}
     keywords = {**bound, **bound.get("kwargs", {})}
     for keyword, name in KEYWORDS.items():
-        if keywords.get(keyword) is not None:
-            values[name] = plain_value(keywords[keyword])
+        values[name] = plain_value(keywords.get(keyword))  # null: not passed in this step
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -92,7 +92,7 @@ def project_table() -> dict:
 @pytest.mark.parametrize(
     ("file", "ranges"),
     [
-        ("requirements.txt", project_table()["dependencies"]),
+        ("requirements.txt", project_table()["optional-dependencies"]["app"]),
         ("requirements-dev.txt", project_table()["optional-dependencies"]["dev"]),
     ],
 )
