@@ -129,6 +129,7 @@ def test_an_optional_package_is_imported_in_one_place(package, place):
 def test_dev_requirements_are_what_tests_and_tools_import():
     rooms = ("tests", "tools", "benchmarks")
     used = {found.top for room in rooms for found in room_imports(room) if from_elsewhere(found)}
+    used.remove("vllm")  # tools/engine/drive.py runs in an environment of its own
     assert used - pins("requirements.txt").keys() == pins("requirements-dev.txt").keys() - RUN_ONLY
 
 

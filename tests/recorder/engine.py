@@ -75,7 +75,7 @@ def vllm_config() -> Any:
         scheduler_config=SimpleNamespace(
             max_num_seqs=4, max_num_batched_tokens=16, long_prefill_token_threshold=0
         ),
-        model_config=SimpleNamespace(max_model_len=64, model="/home/someone/secret-model"),
+        model_config=SimpleNamespace(max_model_len=64, model="secret-model"),
         speculative_config=None,
     )
 

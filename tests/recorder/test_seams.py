@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 
 import numpy as np
@@ -211,7 +212,7 @@ def test_a_module_that_comes_later_is_hooked_when_it_comes(tmp_path, monkeypatch
     finder = AfterImport({"late_engine": lambda module: seen.append(module.answer)})
     finder.install()
     try:
-        import late_engine
+        late_engine = importlib.import_module("late_engine")
     finally:
         finder.remove()
         sys.modules.pop("late_engine", None)
