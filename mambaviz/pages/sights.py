@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mambaviz.attention.fields import FIELDS
+from mambaviz.pages.reports_state import ReportsView
 from mambaviz.pages.state import PageState, to_link
 from mambaviz.scenario import DEFAULT_PRESET, PRESETS
 from mambaviz.trace import INVARIANTS, PhaseName
@@ -15,16 +16,19 @@ from mambaviz.trace import INVARIANTS, PhaseName
 @dataclass(frozen=True)
 class Sight:
     """A page by its title and, on the Watch page, after which phase of a preset's step, with or
-    without the expert panels."""
+    without the expert panels; on the Reports page which report."""
 
     page: str = "Watch"
     preset: str = DEFAULT_PRESET
     step: int = 2
     phase: PhaseName = "post-copy"
     details: bool = False
+    report: str | None = None
 
     @property
     def words(self) -> str:
+        if self.report is not None:
+            return f"{self.page}, {self.report}"
         if self.page != "Watch":
             return self.page
         where = "" if self.preset == DEFAULT_PRESET else f"“{PRESETS[self.preset].name}”, "
@@ -33,14 +37,16 @@ class Sight:
     @property
     def href(self) -> str:
         """Below the address of the app."""
-        if self.page != "Watch":
-            return f"./{self.page.lower()}"
+        path = "" if self.page == "Watch" else self.page.lower()
         link = to_link(PageState(**self.view))
-        return "./?" + "&".join(f"{name}={text}" for name, text in link.items())
+        query = "&".join(f"{name}={text}" for name, text in link.items())
+        return f"./{path}?{query}" if query else f"./{path}"
 
     @property
     def view(self) -> dict[str, Any]:
         """What of a `PageState` leads there."""
+        if self.report is not None:
+            return {"museum": ReportsView(report=self.report)}
         if self.page != "Watch":
             return {}
         return {
@@ -91,7 +97,7 @@ SIGHTS: Mapping[str, Sight] = {
     "in place": Sight(preset="shift-in-place"),
     "boundary": Sight(phase="accept"),
     "hit": Sight(preset=_PREFIX, step=3, phase="allocate"),
-    "preempted": Sight("Reports"),
+    "preempted": Sight("Reports", report="S01"),
     "prompt": Sight(step=0, phase="schedule"),
     "generated": Sight(phase="commit"),
     "reused": Sight(preset=_PREFIX, step=3, phase="allocate"),

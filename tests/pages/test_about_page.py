@@ -15,6 +15,7 @@ from mambaviz.likeness import KIND_MEANING, LIKENESSES, SOURCES, Likeness
 from mambaviz.pages.about import PART_NAMES
 from mambaviz.pages.about_state import ABOUT_PARTS, AboutView
 from mambaviz.pages.handbook import texts
+from mambaviz.pages.reports import replay_of
 from mambaviz.pages.runs import recorded
 from mambaviz.pages.sights import SIGHTS
 from mambaviz.pages.state import PageState, from_link, to_link
@@ -147,6 +148,13 @@ def test_copies_and_the_broken_invariant_are_where_they_are_said_to_be() -> None
         assert {copy.kind for copy in seen(name).phase.copies} == {name}
     assert any(copy.src_block == copy.dst_block for copy in seen("in place").phase.copies)
     assert seen("wrong").violations_so_far()
+
+
+def test_a_request_is_preempted_in_the_report_that_is_named() -> None:
+    sight = SIGHTS["preempted"]
+    back, problem = from_link(dict(parse_qsl(sight.href.partition("?")[2])))
+    assert (back.museum.report, problem) == (sight.report, "")
+    assert any(step.preempted for step in replay_of(back.museum.report).right.steps)
 
 
 def test_a_phase_is_shown_at_that_phase() -> None:
