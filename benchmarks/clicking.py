@@ -166,7 +166,7 @@ class Hand:
         self.page.set_default_timeout(PATIENCE)
         self.page.on("console", self._listen)
         self.page.on("pageerror", lambda error: self.complaints.append(f"page error: {error}"))
-        self.page.on("crash", lambda: self.complaints.append("the browser tab crashed"))
+        self.page.on("crash", lambda _: self.complaints.append("the browser tab crashed"))
         self.page.on("dialog", lambda dialog: dialog.dismiss())
         self.page.on("filechooser", self._give_a_file)
         context.on("request", lambda request: self._watch(request.url))
@@ -229,6 +229,14 @@ class Hand:
 
     def _on_screen(self) -> str:
         """An exception box or a traceback, if one is shown."""
+        try:
+            return self._asked_screen()
+        except BrowserError as error:
+            if "context was destroyed" in str(error):  # the page is being left; the next look says
+                return ""
+            raise
+
+    def _asked_screen(self) -> str:
         handle = self.page.wait_for_function(
             """() => {
               const box = document.querySelector("[data-testid=stException]");

@@ -73,7 +73,7 @@ def _picture(run: Run) -> None:
 
 def _make(run: Run) -> None:
     """Callback: the browser wants a picture of where its stage stands."""
-    wanted = st.session_state["picture-buttons"].get("wanted")
+    wanted = st.session_state.get("picture-buttons", {}).get("wanted")
     asked = picture_asked(run.trace, wanted)
     if asked is None:
         return

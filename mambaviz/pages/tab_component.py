@@ -29,12 +29,12 @@ def figure(html: str, *, key: str, run: str) -> None:
     """Show finished markup. ``run`` is the hash of the scenario that a chosen block belongs to."""
 
     def go() -> None:
-        place = st.session_state[key].get("go")
+        place = st.session_state.get(key, {}).get("go")
         if isinstance(place, dict):
             go_to(place.get("step"), place.get("phase"))
 
     def choose() -> None:
-        block = st.session_state[key].get("block")
+        block = st.session_state.get(key, {}).get("block")
         if isinstance(block, int):
             st.session_state[CHOSEN] = (run, block)
 
