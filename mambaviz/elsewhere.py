@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 Progress = Callable[[int, str], None]
 
 PATIENCE = 0.2  # s between two looks at whether the run is still wanted
-_one_at_a_time = threading.Lock()  # interpreting takes a whole core
 
 
 def run_elsewhere(scenario: Scenario, backend: BackendName, progress: Progress) -> Trace:
@@ -39,13 +38,7 @@ def run_elsewhere(scenario: Scenario, backend: BackendName, progress: Progress) 
     `kernels.BackendError` for a back end that this machine does not have, RuntimeError with the
     child's last words if it breaks off.
     """
-    environment = _environment(backend)
-    while not _one_at_a_time.acquire(timeout=PATIENCE):
-        progress(0, "waiting for another run")
-    try:
-        return _child(scenario, backend, environment, progress)
-    finally:
-        _one_at_a_time.release()
+    return _child(scenario, backend, _environment(backend), progress)
 
 
 def _environment(backend: BackendName) -> dict[str, str]:

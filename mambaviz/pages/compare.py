@@ -13,9 +13,11 @@ from mambaviz.pages import compare_sidebar, shell, state
 from mambaviz.pages.assets import COMPARE_STYLE
 from mambaviz.pages.compare_component import CompareState, side_by_side
 from mambaviz.pages.plain import plain
+from mambaviz.pages.progress import in_the_queue
 from mambaviz.pages.runs import Job, Run, recorded_run
+from mambaviz.pages.sessions import session_name
 from mambaviz.pages.state import PageState
-from mambaviz.pages.watch import POLL_SECONDS, run_store, session_name
+from mambaviz.pages.watch import POLL_SECONDS, run_store
 from mambaviz.pages.wishes import standing
 from mambaviz.viz.compare.payload import ComparePayload, compare_payload
 
@@ -65,6 +67,7 @@ def choose(view: PageState) -> tuple[Runs | None, list[Job | None]]:
     """The live runs if all are there, else the recorded ones, else those before them on screen."""
     store = run_store()
     scenarios = view.compare.comparison.scenarios
+    store.want_only(session_name(), [(one.content_hash, view.backend) for one in scenarios])
     jobs = [store.find(scenario, view.backend) for scenario in scenarios]
     live = [job.run if job else None for job in jobs]
     kept = [recorded_run(scenario) for scenario in scenarios]
@@ -121,10 +124,12 @@ def _follow(view: PageState, current: bool, something: bool) -> None:
         return
     done = sum(job.status == "done" for job in jobs)
     now = next(job for job in jobs if job.status == "running")
+    ahead = store.ahead(now)
+    doing = in_the_queue(ahead) if ahead else now.message
     before = " What you see are still the runs before." if something else ""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.info(
-            f"Computing {len(jobs)} runs, {done} of them done; {now.message}.{before}",
+            f"Computing {len(jobs)} runs, {done} of them done; {doing}.{before}",
             icon=":material/hourglass_top:",
         )
         if st.button("Stop", key="compare-stop"):

@@ -11,7 +11,7 @@ from mambaviz.pages.assets import EXPLORER_STYLE
 from mambaviz.pages.explorations import BOUND, BusyError, Exploration, ExplorationStore
 from mambaviz.pages.explorer_state import ExplorerView
 from mambaviz.pages.plain import plain
-from mambaviz.pages.watch import session_name
+from mambaviz.pages.sessions import session_name
 from mambaviz.scenario import Scenario, ScenarioError
 from mambaviz.trace import PhaseName
 from mambaviz.viz import explored

@@ -38,3 +38,8 @@ class Progress:
         if spent < SAY_AFTER or not self.done or self.done >= self.total:
             return None
         return max(1, round(spent / self.done * (self.total - self.done)))
+
+
+def in_the_queue(ahead: int) -> str:
+    """``2 runs are before yours``: said while a run waits for its turn."""
+    return f"{ahead} runs are before yours" if ahead > 1 else "one run is before yours"

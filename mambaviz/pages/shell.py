@@ -32,7 +32,7 @@ def frame(view: PageState) -> None:
 
 def _went() -> None:
     """The reader went back or forward in the history; the frame says to which address."""
-    # Gone where the reader has meanwhile left the page whose frame says it.
+    # Streamlit also calls this when the frame goes with its page, and then there is no state.
     popped = st.session_state.get("frame", {}).get("popped")
     if isinstance(popped, dict) and isinstance(popped.get("address"), str):
         state.went_to(dict(parse_qsl(popped["address"].removeprefix("?"))))

@@ -7,7 +7,9 @@ from typing import Literal
 
 import streamlit as st
 
+from mambaviz.pages.progress import in_the_queue
 from mambaviz.pages.runs import Job, Run, RunStore
+from mambaviz.pages.sessions import Presence
 from mambaviz.pages.state import BackendChoice
 from mambaviz.pages.tab_component import figure
 from mambaviz.scenario import Scenario
@@ -26,8 +28,9 @@ BACKENDS: dict[Name, str] = {
 
 @st.cache_resource
 def truth_store() -> RunStore:
-    """Runs in child processes, shared by all sessions: one scenario is run once for everybody."""
-    return RunStore(elsewhere, drawn=False)
+    """Runs in child processes, shared by all sessions: one scenario is run once for everybody,
+    each to its end, since a child does not stop where another's turn begins."""
+    return RunStore(elsewhere, drawn=False, present=Presence(), slice_s=None)
 
 
 def elsewhere(scenario: Scenario, backend: BackendChoice, progress: object) -> Trace:
@@ -38,6 +41,8 @@ def elsewhere(scenario: Scenario, backend: BackendChoice, progress: object) -> T
 
 
 def place(run: Run, step: int, session: str) -> None:
+    here = run.trace.scenario_hash
+    truth_store().want_only(session, [(here, name) for name in BACKENDS])
     if any(job.status == "running" for job in asked(run, session).values()):
         _following(run, step, session)
     else:
@@ -126,7 +131,9 @@ def _of_job(name: str, job: Job | None, step: int) -> TruthRow:
         return TruthRow(name, "unavailable" if job.refused else "failed", job.problem)
     if job.status == "stopped":
         return TruthRow(name, "stopped")
-    return TruthRow(name, "running", f"{job.message}, {job.done_steps} steps done")
+    ahead = truth_store().ahead(job)
+    doing = in_the_queue(ahead) if ahead else f"{job.message}, {job.done_steps} steps done"
+    return TruthRow(name, "running", doing)
 
 
 def _measured(name: str, run: Run, step: int, note: str = "") -> TruthRow:

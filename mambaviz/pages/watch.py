@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import asdict, dataclass, replace
 
 import streamlit as st
 
 from mambaviz.pages import editor, lesson, shell, sidebar, state, tabs, try_out
 from mambaviz.pages.plain import plain
-from mambaviz.pages.runs import Job, Run, RunStore, live_engine, recorded_run
+from mambaviz.pages.progress import in_the_queue
+from mambaviz.pages.runs import Job, JobKey, Run, RunStore, live_engine, recorded_run
+from mambaviz.pages.sessions import Presence, session_name
 from mambaviz.pages.stage_component import StageState, is_drawn, stage
 from mambaviz.pages.state import PageState
 from mambaviz.pages.wishes import standing
@@ -23,7 +24,7 @@ MOST_TICKS = 20  # a browser that never says what it has drawn holds nobody up f
 @st.cache_resource
 def run_store() -> RunStore:
     """Runs of all sessions."""
-    return RunStore(live_engine)
+    return RunStore(live_engine, present=Presence())
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ def choose(view: PageState) -> Screen:
     page is drawn first (`_follow` starts it), because importing torch takes all hands.
     """
     store, session = run_store(), session_name()
+    store.want_only(session, [_wish(view)])
     job = store.find(view.scenario, view.backend)
     run = job.run if job else None
     if run is None:
@@ -167,12 +169,14 @@ def _may_start(run: Run) -> bool:
 
 
 def _how_far(job: Job) -> str:
-    """``Computing step 45 of about 200, about 12 s left``; before that, what is being loaded and
-    about how many steps will come."""
+    """``Computing step 45 of about 200, about 12 s left``; before that, what is being loaded or
+    waited for, and about how many steps will come."""
+    ahead = run_store().ahead(job)
     if job.progress is None or not job.progress.done:
         steps = expected_steps(job.scenario)
-        return f"Computing about {steps} {'step' if steps == 1 else 'steps'}: {job.message}"
-    return job.progress.sentence()
+        now = in_the_queue(ahead) if ahead else job.message
+        return f"Computing about {steps} {'step' if steps == 1 else 'steps'}: {now}"
+    return f"{job.progress.sentence()}{', in turn with others' if ahead else ''}"
 
 
 def _failed(screen: Screen, job: Job) -> None:
@@ -210,12 +214,7 @@ def _nothing_yet(screen: Screen) -> None:
     st.html(skeleton(text))
 
 
-def session_name() -> str:
-    """A name for this browser session, which the run store counts by."""
-    return st.session_state.setdefault("run_store_name", uuid.uuid4().hex)
-
-
-def _wish(view: PageState) -> tuple[str, str]:
+def _wish(view: PageState) -> JobKey:
     return view.scenario.content_hash, view.backend
 
 
