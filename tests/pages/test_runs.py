@@ -183,7 +183,7 @@ def until(true: Callable[[], object]) -> None:
 
 def test_runs_are_computed_one_at_a_time_and_say_how_many_come_before(engine: FakeEngine) -> None:
     engine.gate.clear()
-    store = RunStore(engine)
+    store = RunStore(engine, drawn=False)
     jobs = [store.request(PRESETS[slug], "auto", slug) for slug in SLUGS[:3]]
     until(lambda: engine.calls)
     assert [store.ahead(job) for job in jobs] == [0, 1, 2]
@@ -195,7 +195,7 @@ def test_runs_are_computed_one_at_a_time_and_say_how_many_come_before(engine: Fa
 
 def test_a_run_that_waits_is_given_up_without_being_begun(engine: FakeEngine) -> None:
     engine.gate.clear()
-    store = RunStore(engine)
+    store = RunStore(engine, drawn=False)
     first = store.request(PRESETS[SLUGS[0]], "auto", "one")
     left, other = (store.request(PRESETS[slug], "auto", "two") for slug in SLUGS[1:3])
     until(lambda: engine.calls)
@@ -212,7 +212,7 @@ def test_after_a_run_that_raises_another_session_has_its_turn(
 ) -> None:
     engine.gate.clear()
     engine.fails = raised  # type: ignore[assignment]
-    store = RunStore(engine)
+    store = RunStore(engine, drawn=False)
     broken = store.request(PRESETS[SLUGS[0]], "auto", "one")
     until(lambda: engine.calls)
     engine.gate.set()
@@ -224,7 +224,7 @@ def test_after_a_run_that_raises_another_session_has_its_turn(
 def test_a_thread_that_cannot_start_is_a_failed_run_and_no_stuck_queue(
     engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = RunStore(engine)
+    store = RunStore(engine, drawn=False)
     with monkeypatch.context() as patch:
 
         def start(_: threading.Thread) -> None:
@@ -239,7 +239,7 @@ def test_a_thread_that_cannot_start_is_a_failed_run_and_no_stuck_queue(
 def test_the_run_of_a_closed_tab_ends_and_the_next_one_begins(engine: FakeEngine) -> None:
     engine.gate.clear()
     here = {"one", "two"}
-    store = RunStore(engine, present=here.__contains__)
+    store = RunStore(engine, drawn=False, present=here.__contains__)
     job = store.request(PRESETS[SLUGS[0]], "auto", "one")
     waits = store.request(PRESETS[SLUGS[1]], "auto", "two")
     never = store.request(PRESETS[SLUGS[2]], "auto", "gone already")
@@ -254,9 +254,11 @@ def test_bytes_are_bounded_and_what_a_page_still_shows_is_not_computed_again(
     engine: FakeEngine,
 ) -> None:
     assert RECORDED is not None
-    size = finished(RunStore(engine).request(PRESETS[SLUGS[0]], "auto", "one")).run.held_bytes
+    size = finished(
+        RunStore(engine, drawn=False).request(PRESETS[SLUGS[0]], "auto", "one")
+    ).run.held_bytes
     assert size > len(RECORDED.trace.to_json())
-    store = RunStore(engine, most_bytes=int(2.5 * size))
+    store = RunStore(engine, drawn=False, most_bytes=int(2.5 * size))
     shown = finished(store.request(PRESETS[SLUGS[0]], "auto", "one")).run
     for slug in SLUGS[1:4]:
         finished(store.request(PRESETS[slug], "auto", "two"))
@@ -269,7 +271,7 @@ def test_bytes_are_bounded_and_what_a_page_still_shows_is_not_computed_again(
 
 
 def test_a_single_run_beyond_the_bound_is_kept_all_the_same(engine: FakeEngine) -> None:
-    store = RunStore(engine, most_bytes=1)
+    store = RunStore(engine, drawn=False, most_bytes=1)
     job = finished(store.request(PRESETS[SLUGS[0]], "auto", "one"))
     until(lambda: not any(t.name.startswith("run ") for t in threading.enumerate()))
     assert store.find(PRESETS[SLUGS[0]], "auto") is job
