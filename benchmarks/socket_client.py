@@ -11,6 +11,7 @@ import base64
 import gzip
 import json
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -63,6 +64,7 @@ class Client:
     _socket: ClientConnection | None = None
     _script: str = ""
     _wanted: str = ""  # the hash of the scenario that was asked for
+    _awaited: str = ""  # the fragment whose end is waited for
     _place: int = 0  # a frame of the run on the stage
     _frames: int = 0  # how many it has
 
@@ -85,14 +87,22 @@ class Client:
         if self._socket is not None:
             await self._socket.close()
 
-    def _begin(self, work: Any) -> None:
-        self._tasks.add(asyncio.create_task(work))
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.add(asyncio.create_task(self._noting(work)))
+
+    async def _noting(self, work: Coroutine[Any, Any, None]) -> None:
+        """What goes wrong in a task of its own is a problem like any other."""
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001
+            self.problems.append(f"{type(error).__name__}: {error}")
 
     # What a reader does.
 
     async def open(self, query: str, wanted: str) -> None:
         """Follow a link to a run, until that run is on the stage. ``wanted`` is its hash."""
         self.query, self._wanted, start = query, wanted, time.monotonic()
+        self._awaited = ""
         self._finished.clear()
         self._drawn.clear()
         await self._send()
@@ -112,8 +122,9 @@ class Client:
         drawn = str(stage.asked["run"]).partition(":")[0]
         view = {**view, "details": False, "asked": asked}
         self._states[stage.widget] = json.dumps({"view": view, "drawn": drawn})
+        self._awaited = self._fragments.get(stage.widget, "")
         self._finished.clear()
-        await self._send(self._fragments.get(stage.widget, ""))
+        await self._send(self._awaited)
         if await self._until(self._finished, "a step"):
             self.latencies.append(time.monotonic() - start)
 
@@ -184,7 +195,8 @@ class Client:
             case "auto_rerun":
                 self._repeats[message.auto_rerun.fragment_id] = message.auto_rerun.interval
             case "stop_auto_rerun":
-                self._repeats.pop(message.stop_auto_rerun.fragment_id, None)
+                for fragment in message.stop_auto_rerun.fragment_ids:
+                    self._repeats.pop(fragment, None)
             case "page_info_changed":
                 self.query = message.page_info_changed.query_string
             case "session_event":
@@ -193,11 +205,14 @@ class Client:
             case "script_finished":
                 if message.script_finished == ForwardMsg.FINISHED_WITH_COMPILE_ERROR:
                     self.problems.append("the page ended with an error")
-                self._finished.set()
+                if message.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
+                    ran = message.metadata.run.fragment_ids
+                    if not ran or self._awaited in ran:
+                        self._finished.set()
 
     def _new_session(self, message: ForwardMsg) -> None:
         self._script = message.new_session.page_script_hash
-        if not message.new_session.fragment_ids_this_run:
+        if not message.metadata.run.fragment_ids:
             self._repeats.clear()
 
     def _delta(self, message: ForwardMsg) -> None:
