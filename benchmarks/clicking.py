@@ -42,7 +42,7 @@ SEGMENTS = range(1, 7)
 SECONDS = 1_200
 FIRST_PATIENCE, PATIENCE = 120_000, 60_000  # ms: a page's first picture; any answer
 
-PATHS = ("", "metadata", "kernels", "compare", "reports", "explorer", "sizes")
+PATHS = ("", "metadata", "kernels", "compare", "reports", "explorer", "sizes", "about")
 KEYS = (
     *("ArrowRight", "ArrowLeft", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"),
     *("Shift+ArrowRight", "Shift+ArrowLeft", "Tab", "Shift+Tab", "Enter", "Space", "Escape"),
@@ -241,7 +241,7 @@ class Hand:
             """() => {
               const box = document.querySelector("[data-testid=stException]");
               const text = document.body ? document.body.innerText : "";
-              const at = text.search(/Traceback|defect of the program|Uncaught|Error: /);
+              const at = text.search(/Traceback \\(most|defect of the program|encountered an error/);
               return [box ? box.innerText || "an exception" : at < 0 ? "" : text.slice(at)];
             }""",
             timeout=PATIENCE,
