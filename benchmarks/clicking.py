@@ -241,7 +241,8 @@ class Hand:
             """() => {
               const box = document.querySelector("[data-testid=stException]");
               const text = document.body ? document.body.innerText : "";
-              const at = text.search(/Traceback \\(most|defect of the program|encountered an error/);
+              const bad = /Traceback \\(most|defect of the program|encountered an error/;
+              const at = text.search(bad);
               return [box ? box.innerText || "an exception" : at < 0 ? "" : text.slice(at)];
             }""",
             timeout=PATIENCE,
