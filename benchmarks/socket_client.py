@@ -117,10 +117,10 @@ class Client:
         self._place = (self._place + 1) % self._frames
         step, phase = divmod(self._place, len(PHASES))
         stage, start = self.stage, time.monotonic()
-        view = {"step": step, "phase": PHASES[phase], "request": None, "layer": 0}
+        view: dict[str, Any] = {"step": step, "phase": PHASES[phase], "request": None}
         asked = {"run": stage.asked["run"], "wish": stage.asked["wish"]}
         drawn = str(stage.asked["run"]).partition(":")[0]
-        view = {**view, "details": False, "asked": asked}
+        view |= {"layer": 0, "details": False, "asked": asked}
         self._states[stage.widget] = json.dumps({"view": view, "drawn": drawn})
         self._awaited = self._fragments.get(stage.widget, "")
         self._finished.clear()

@@ -134,8 +134,8 @@ def run_scenario(scenario: Scenario, backend: Backend, out: Path | None, bounds:
     for line in log.run_lines(trace):
         print(one_line(line, limit=10_000))
     if trace_file is not None:
-        with trace_file:
-            trace_file.write(trace.to_json())
+        assert out is not None
+        _write_whole(trace_file, trace.to_json(), out)
     return BROKEN if trace.violations else OK
 
 
@@ -145,6 +145,17 @@ def _opened(out: Path) -> TextIO:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "that is no file name"
         raise ScenarioError(f"{out}: cannot be written: {reason}") from None
+
+
+def _write_whole(file: TextIO, text: str, out: Path) -> None:
+    """Write the file, or leave none: half a trace looks like one."""
+    try:
+        with file:
+            file.write(text)
+    except OSError as error:
+        if out.is_file():  # and no device
+            out.unlink()
+        raise ScenarioError(f"{out}: cannot be written: {error.strerror}") from None
 
 
 if __name__ == "__main__":

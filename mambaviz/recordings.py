@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,9 +14,19 @@ Record = TypeVar("Record", bound=BaseModel)
 
 def write_without(path: Path, record: BaseModel, source: str) -> None:
     """Write a record but for its field ``source``; the same record always gives the same file."""
-    path.parent.mkdir(exist_ok=True)
     text = record.model_dump_json(exclude={source})
-    path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    write_whole(path, gzip.compress(text.encode(), 9, mtime=0))
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file, or leave the one that was there: on a full disk there are no halves."""
+    path.parent.mkdir(exist_ok=True, parents=True)
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    try:
+        unfinished.write_bytes(data)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def read_with(path: Path, model: type[Record], source: str, value: BaseModel) -> Record:

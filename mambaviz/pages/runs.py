@@ -28,6 +28,7 @@ from mambaviz.limits import USUAL
 from mambaviz.pages.progress import Progress
 from mambaviz.pages.state import BackendChoice
 from mambaviz.pages.turns import SLICE, Ticket, Turns
+from mambaviz.recordings import write_whole
 from mambaviz.scenario import PRESET_DIR, PRESETS, Scenario, ScenarioError
 from mambaviz.trace import Trace
 from mambaviz.truth import Measured
@@ -116,9 +117,7 @@ def recording_name(scenario: Scenario) -> str:
 
 def write_recording(name: str, trace: Trace) -> None:
     """Write a run so that the same trace always gives the same file."""
-    path = recording_path(name)
-    path.parent.mkdir(exist_ok=True, parents=True)
-    path.write_bytes(gzip.compress(trace.to_json().encode(), 9, mtime=0))
+    write_whole(recording_path(name), gzip.compress(trace.to_json().encode(), 9, mtime=0))
 
 
 def recorded(slug: str) -> Run | None:

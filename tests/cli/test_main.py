@@ -98,6 +98,20 @@ def test_a_file_that_cannot_be_written_is_exit_code_2(
     assert "cannot be written" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_exit_code_2_and_leaves_no_half_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["run", "plain-decode", "--backend", "reference", "--json"]
+    assert main([*run, "/dev/full"]) == 2
+    assert capsys.readouterr().err == "/dev/full: cannot be written: No space left on device\n"
+    out = tmp_path / "trace.json"
+    out.write_text("{half")
+    monkeypatch.setattr("mambaviz.__main__._opened", lambda _: Path("/dev/full").open("w"))
+    assert main([*run, str(out)]) == 2
+    assert not out.exists()
+
+
 def test_check_is_well_here(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check"]) == 0
     out = capsys.readouterr().out

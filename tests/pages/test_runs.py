@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -158,6 +161,24 @@ def test_a_recording_is_written_the_same_way_every_time(tmp_path, monkeypatch) -
     assert recording_path("plain-decode").read_bytes() == first
 
 
+def test_a_full_disk_leaves_the_recording_that_was_there(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("mambaviz.pages.runs.RECORDED_DIR", tmp_path)
+    trace = fake_trace(PRESETS["plain-decode"])
+    write_recording("plain-decode", trace)
+    before = recording_path("plain-decode").read_bytes()
+
+    def full(path: Path, data: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_recording("plain-decode", trace)
+    assert recording_path("plain-decode").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["plain-decode.json.gz"]
+
+
 def test_a_recording_of_another_scenario_is_not_shown(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("mambaviz.pages.runs.RECORDED_DIR", tmp_path)
     read_recording.cache_clear()
@@ -275,6 +296,25 @@ def test_a_single_run_beyond_the_bound_is_kept_all_the_same(engine: FakeEngine) 
     job = finished(store.request(PRESETS[SLUGS[0]], "auto", "one"))
     until(lambda: not any(t.name.startswith("run ") for t in threading.enumerate()))
     assert store.find(PRESETS[SLUGS[0]], "auto") is job
+
+
+def test_a_clock_that_is_set_changes_nothing(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left is reckoned by a clock that cannot be set."""
+    engine.gate.clear()
+    store = RunStore(engine, drawn=False)
+    job = store.request(PRESETS[SLUGS[0]], "auto", "one")
+    waits = store.request(PRESETS[SLUGS[1]], "auto", "two")
+    until(lambda: job.progress)
+    now = time.time()
+    for jumped in (now + 86_400, now - 86_400):
+        monkeypatch.setattr(time, "time", partial(float, jumped))
+        assert job.progress is not None
+        assert 0 <= time.monotonic() - job.progress.since < 60
+        assert (job.progress.seconds_left(time.monotonic()) or 0) < 600
+    engine.gate.set()
+    assert (finished(job).status, finished(waits).status) == ("done", "done")
 
 
 def test_a_connection_lost_for_a_moment_is_no_closed_tab() -> None:
