@@ -96,14 +96,15 @@ def test_nothing_leaves_the_machine(visitor: Watch, server: Server) -> None:
     visitor.page.context.on("request", lambda request: asked.append(request.url))
     visitor.page.on("websocket", lambda socket: asked.append(socket.url))
     visitor.open()
-    expect(visitor.foot).to_contain_text("live")
+    expect(visitor.foot).to_contain_text("live", timeout=SLOW)
     visitor.page.get_by_role("tab", name="Truth strip").click()
     visitor.page.get_by_role("button", name="Run it on every back end").click()
     expect(visitor.page.get_by_role("button", name="Stop")).to_be_visible()
-    expect(visitor.page.get_by_role("button", name="Stop")).to_be_hidden()
+    expect(visitor.page.get_by_role("button", name="Stop")).to_be_hidden(timeout=SLOW)
     for name in PAGES:
         visitor.page.goto(f"{server.url}/{name}")
-        expect(visitor.page.locator(".stApp[data-test-script-state=notRunning]")).to_be_visible()
+        still = visitor.page.locator(".stApp[data-test-script-state=notRunning]")
+        expect(still).to_be_visible(timeout=SLOW)
         expect(visitor.page.get_by_test_id("stMain")).not_to_be_empty()
     hosts = {urlsplit(url).netloc for url in asked if not url.startswith(("data:", "blob:"))}
     assert hosts == {urlsplit(server.url).netloc}

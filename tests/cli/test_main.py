@@ -107,8 +107,9 @@ def test_a_full_disk_is_exit_code_2_and_leaves_no_half_trace(
     assert capsys.readouterr().err == "/dev/full: cannot be written: No space left on device\n"
     out = tmp_path / "trace.json"
     out.write_text("{half")
-    monkeypatch.setattr("mambaviz.__main__._opened", lambda _: Path("/dev/full").open("w"))
-    assert main([*run, str(out)]) == 2
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr("mambaviz.__main__._opened", lambda _: full)
+        assert main([*run, str(out)]) == 2
     assert not out.exists()
 
 
