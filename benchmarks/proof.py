@@ -38,7 +38,7 @@ class Run:
 
 def all_runs() -> list[Run]:
     """Every long run there is. A new kind of run is added here."""
-    return [*property_runs(), *campaign_runs(), many_batches(), explorer()]
+    return [*property_runs(), *campaign_runs(), many_batches(), explorer(), *clicking(), load()]
 
 
 def campaign_runs() -> list[Run]:
@@ -49,6 +49,19 @@ def campaign_runs() -> list[Run]:
         Run(f"campaign.{name}", (sys.executable, "-m", "benchmarks.campaigns", name))
         for name in CAMPAIGNS
     ]
+
+
+def clicking() -> list[Run]:
+    """Twenty minutes each of random clicking, in a browser."""
+    from benchmarks.clicking import SEGMENTS
+
+    command = (sys.executable, "-m", "benchmarks.clicking")
+    return [Run(f"clicking.{number}", (*command, str(number))) for number in SEGMENTS]
+
+
+def load() -> Run:
+    """Forty sessions at once for ten minutes; the machine should be quiet."""
+    return Run("load", (sys.executable, "-m", "benchmarks.load"))
 
 
 def explorer() -> Run:

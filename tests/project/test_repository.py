@@ -216,6 +216,23 @@ def test_readme_asks_for_the_python_that_the_project_needs():
     assert sys.version_info >= (major, minor)
 
 
+def test_what_others_can_reach_is_safe_without_a_word():
+    """docs/hosting.md, section "What is set already"."""
+    config = tomllib.loads((ROOT / ".streamlit/config.toml").read_text())
+    assert config["browser"]["gatherUsageStats"] is False
+    assert config["server"]["address"] == "localhost"
+    assert config["server"]["enableCORS"] is True
+    assert config["server"]["enableXsrfProtection"] is True
+    assert config["client"]["showErrorDetails"] == "none"
+    told = (ROOT / "docs/hosting.md").read_text()
+    for section in ("browser", "server", "client", "global"):
+        for name in config[section].keys() & {
+            "gatherUsageStats", "address", "enableCORS", "enableXsrfProtection",
+            "showErrorDetails", "maxUploadSize", "maxCachedMessageAge",
+        }:  # fmt: skip
+            assert f"`{section}.{name}`" in told
+
+
 # ---- colours --------------------------------------------------------------------------------
 
 HUES = {
