@@ -84,6 +84,7 @@ def settings_of(
         "hash_block_size": lambda: read(scheduler, "kv_cache_manager.block_pool.hash_block_size"),
         "num_spec": lambda: read(drafts, "num_speculative_tokens") or 0,
         "num_speculative_blocks": lambda: read(mamba, "num_speculative_blocks"),
+        "prefill_checkpoint_blocks": lambda: read(mamba, "num_prefill_checkpoint_blocks"),
         "num_blocks": lambda: read(kv_cache_config, "num_blocks"),
         "max_num_seqs": lambda: read(limits, "max_num_seqs"),
         "max_num_batched_tokens": lambda: read(limits, "max_num_batched_tokens"),

@@ -61,6 +61,7 @@ class SchedulerSeams:
                 after=self.updated,
                 before=self.updating,
             ),
+            Seam("end", SCHEDULER, "Scheduler.shutdown", (), after=self.shut_down),
             Seam(
                 "blocks",
                 POOL,
@@ -174,6 +175,8 @@ class SchedulerSeams:
     def scheduled(self, bound: Bound, _found: Any, output: Any) -> None:
         scheduler, session = bound["self"], self._session
         if not session.begun:  # it was there before the recorder was
+            for request in scheduler.requests.values():
+                self.request_came({"request": request}, None, None)
             self.began(bound, None, None)
         step = session.next_step()
         setattr(output, MARK, (step, self._new_names))
@@ -262,6 +265,10 @@ class SchedulerSeams:
         if finished:
             event["finished"] = finished
         session.emit(event)
+
+    def shut_down(self, _bound: Bound, _found: Any, _result: Any) -> None:
+        """An engine in a process of its own is over here: it runs no exit functions."""
+        self._session.end("exit")
 
     def _sampled(self, output: Any, requests: dict[str, Any]) -> dict[str, int]:
         tokens = read(output, "sampled_token_ids")

@@ -15,6 +15,8 @@ FORMAT_VERSION = 1
 # What a scheduler's output carries to the worker, in this process or another one.
 MARK = "_mambaviz_mark"
 
+MOST_EARLY = 1000  # lines that wait for a head
+
 logger = logging.getLogger("vllm.mambaviz")
 
 
@@ -31,6 +33,7 @@ class Session:
         self.accept_step = -1  # the last step of which the worker said what was kept
         self.restarts = 0  # times after which writers of lists begin anew
         self._writer: Writer | None = None
+        self._early: list[Pending] = []  # what came before the head
         self._over = False
         self._dropped = 0
         self._noted: set[str] = set()
@@ -61,10 +64,16 @@ class Session:
         atexit.register(self.end, "exit")
         logger.info("mambaviz records into %s", path)
         self._writer.put(head)
+        for event in self._early:
+            self._writer.put(event)
+        self._early.clear()
 
     def emit(self, event: Pending) -> None:
-        """Hand a line to the writer."""
-        if self._writer is not None:
+        """Hand a line to the writer; before the head it waits for it."""
+        if self._writer is None:
+            if not self._over and len(self._early) < MOST_EARLY:
+                self._early.append(event)
+        else:
             self._writer.put(event)
             if self._writer.dropped != self._dropped:
                 self._dropped = self._writer.dropped

@@ -130,6 +130,8 @@ class Scheduler:
     def reset_prefix_cache(self, reset_running_requests=False) -> bool:
         return self.kv_cache_manager.block_pool.reset_prefix_cache()
 
+    def shutdown(self) -> None: ...
+
     def schedule(self) -> Any:
         return self.next_output
 

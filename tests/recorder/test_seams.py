@@ -87,6 +87,17 @@ def test_a_request_its_schedule_and_its_end(record, scheduler):
     assert lines[-1]["why"] == "stopped"
 
 
+def test_requests_from_before_the_head_are_in_it(record, scheduler):
+    """The recorder came late: one request was there already, another came before a step."""
+    scheduler.add_request(engine.Request("cmpl-early", [7] * 5))
+    recording = record()
+    arrived(scheduler)
+    begun(scheduler)
+    lines = recording.lines()
+    assert [line["event"] for line in lines[:4]] == ["head", "request", "request", "schedule"]
+    assert {line["prompt"] for line in lines[1:3]} == {5, 9}
+
+
 def test_lists_are_cut_and_the_gone_are_named(record, scheduler):
     recording = record()
     begun(scheduler)
@@ -241,3 +252,12 @@ def test_unknown_ids_of_the_cleanup_get_no_engine_name(record, scheduler):
     text = "\n".join(map(str, recording.lines()))
     assert "secret" not in text.replace("vllm.", "")
     assert np.all(runner.input_batch.num_accepted_tokens_cpu == 1)
+
+
+def test_the_engines_shutdown_ends_the_file(record, scheduler):
+    recording = record()
+    begun(scheduler)
+    scheduler.shutdown()
+    begun(scheduler)  # recorded no more
+    lines = recording.lines()
+    assert lines[-1] == {"event": "end", "why": "exit", "steps": 1, "lines": 3}

@@ -70,6 +70,8 @@ HYBRID: dict[str, Any] = {
     "attention_bias": False,
     "attention_dropout": 0.0,
 }
+# One layer of each kind: half the launches of an interpreter.
+SMALL_HYBRID = HYBRID | {"num_hidden_layers": 2, "layer_types": ["mamba", "attention"]}
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ class Driven:
             rows[request] = [
                 table.block_table.np[index, : table.num_blocks_per_row[index]].tolist()
                 for table in batch.block_table.block_tables
-                if not table.use_hybrid_blocks
+                if not getattr(table, "use_hybrid_blocks", False)
             ]
         return {
             "lists": {

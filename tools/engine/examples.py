@@ -47,12 +47,12 @@ def examples() -> list[Example]:
         ),
         Example(
             cases.Plan(
-                cases.HYBRID,
-                cases.hybrid_settings(24, 48),
+                cases.SMALL_HYBRID,
+                cases.hybrid_settings(20, 48),
                 [cases.Run("hybrid-drafts", cases.repeating(3, 24, 90, 4))],
             ),
             "A hybrid model with n-gram drafts",
-            "vLLM 0.30.0 with a small hybrid model: two Mamba groups and one of attention, blocks "
+            "vLLM 0.30.0 with a small hybrid model: a Mamba group and one of attention, blocks "
             "of 32 tokens, two drafts a step. Accepted drafts cross boundaries. Nothing is wrong.",
         ),
         Example(
