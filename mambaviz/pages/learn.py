@@ -29,6 +29,7 @@ from mambaviz.trace import Trace
 from mambaviz.viz.learn.payload import question_json, run_name, tour_json
 
 POLL_SECONDS = 0.4
+QUESTIONS_AHEAD = 5  # stops seen before the first question is asked for: torch takes a while
 WISH = "learn-wish"
 NEXT = "learn-next"  # of this session: topic and seed of the question that comes next
 
@@ -66,7 +67,7 @@ def _drawn(view: PageState) -> PageState:
 
 
 def _place(learn: LearnView) -> LearnPlace:
-    return LearnPlace(tour.NAMES.index(learn.stop), learn.moved, learn.chosen)
+    return LearnPlace(tour.NAMES.index(learn.stop), learn.moved, learn.chosen, learn.seen)
 
 
 # --------------------------------------------------------------------------------------
@@ -102,7 +103,6 @@ def _tour(view: PageState) -> Shown:
         run=run_name(scenario),
         payload=recorded(scenario).payload.packed,
         score=score_words(view.learn),
-        seen=view.learn.seen,
     )
 
 
@@ -112,16 +112,23 @@ def _tour(view: PageState) -> Shown:
 
 
 def job_of(view: PageState) -> QuestionJob | None:
-    """The question on show; None in the tour. With it there, the next one is asked for."""
-    topic, seed = view.learn.asked_topic, view.learn.seed
-    if topic is None or seed is None:
+    """The question on show; None in the tour. The one that comes next is asked for already."""
+    learn = view.learn
+    if learn.asked_topic is None or learn.seed is None:
+        if len(learn.seen) >= QUESTIONS_AHEAD:
+            _ask_ahead(view, MIXED)
         return None
-    job = question_store().request(topic, seed, view.backend)
-    if job.status == "done" and view.learn.topic is not None:
-        ahead = view.learn.asking(view.learn.topic, next_seed(view.learn.topic))
-        if ahead.asked_topic is not None and ahead.seed is not None:
-            question_store().request(ahead.asked_topic, ahead.seed, view.backend)
+    job = question_store().request(learn.asked_topic, learn.seed, view.backend)
+    if job.status == "done" and learn.topic is not None:
+        _ask_ahead(view, learn.topic)
     return job
+
+
+def _ask_ahead(view: PageState, topic: str) -> None:
+    """Have the question that comes next computed while the reader is busy."""
+    ahead = view.learn.asking(topic, next_seed(topic))
+    if ahead.asked_topic is not None and ahead.seed is not None:
+        question_store().request(ahead.asked_topic, ahead.seed, view.backend)
 
 
 def next_seed(topic: str) -> int:
@@ -148,7 +155,6 @@ def _question(view: PageState, job: QuestionJob) -> Shown:
         payload="",
         topic=f"Questions: {title}",
         score=score_words(learn, job.topic),
-        seen=learn.seen,
     )
     if job.status == "failed":
         return replace(common, waiting="Try it again, or take the next question.", problem=True)
@@ -201,7 +207,7 @@ def _moved() -> None:
 
 def taken_up(view: PageState, place: LearnPlace) -> LearnView:
     """The view with what the reader has seen and answered."""
-    learn = view.learn
+    learn = view.learn.having_seen(place.seen)
     if learn.topic is None:
         return learn.at(tour.NAMES[place.stop], moved=place.moved)
     job = job_of(view)

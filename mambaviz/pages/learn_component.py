@@ -26,11 +26,13 @@ Act = Literal["next", "watch", "questions", "tour"]
 
 @dataclass(frozen=True)
 class LearnPlace:
-    """Number of the tour's stop, whether its movement has been seen, and the choice taken."""
+    """Number of the tour's stop, whether its movement has been seen, the choice taken, and the
+    names of the stops seen."""
 
     stop: int
     moved: bool
     chosen: int | None
+    seen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,6 @@ class Shown:
     waiting: str = ""
     problem: bool = False
     score: str = ""
-    seen: tuple[str, ...] = ()
 
 
 @cache
@@ -77,7 +78,6 @@ def desk(
             "waiting": shown.waiting,
             "problem": shown.problem,
             "score": shown.score,
-            "seen": list(shown.seen),
             "asked": wish.asked,
         },
         on_view_change=on_view,
@@ -114,4 +114,7 @@ def read_place(view: Any) -> LearnPlace | None:
         return None
     if chosen is not None and (type(chosen) is not int or not 0 <= chosen < MOST_CHOICES):
         return None
-    return LearnPlace(stop, moved, chosen)
+    seen = view.get("seen")
+    if not isinstance(seen, list) or not all(name in tour.NAMES for name in seen):
+        return None
+    return LearnPlace(stop, moved, chosen, tuple(seen))

@@ -78,20 +78,26 @@ def how_far(learn: LearnView) -> str:
     return f"{seen}, {right} of {asked} right" if asked else seen
 
 
+# A widget that follows the view reports what it was set to, too: only another choice is one.
+
+
 def _choose_mode() -> None:
-    learn = state.current().learn
-    if st.session_state[MODE] == QUESTIONS:
-        state.update(learn=learn.asking(learn.topic or MIXED, None))
-    else:  # also where the chosen one is pressed once more
+    learn, chosen = state.current().learn, st.session_state[MODE]
+    if chosen == QUESTIONS and learn.topic is None:
+        state.update(learn=learn.asking(MIXED, None))
+    elif chosen == TOUR and learn.topic is not None:
         state.update(learn=learn.at(learn.stop, moved=learn.moved))
 
 
 def _choose_stop() -> None:
-    state.say("")
-    state.update(learn=state.current().learn.at(st.session_state[LIST], moved=False))
+    learn, stop = state.current().learn, st.session_state[LIST]
+    if stop != learn.stop:
+        state.say("")
+        state.update(learn=learn.at(stop, moved=False))
 
 
 def _choose_topic() -> None:
-    state.say("")
-    topic = st.session_state[f"{LIST}-topic"]
-    state.update(learn=state.current().learn.asking(topic, None))
+    learn, topic = state.current().learn, st.session_state[f"{LIST}-topic"]
+    if topic != learn.topic:
+        state.say("")
+        state.update(learn=learn.asking(topic, None))

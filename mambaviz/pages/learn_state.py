@@ -7,7 +7,7 @@ copied link goes on where it was copied.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -78,9 +78,13 @@ class LearnView(BaseModel):
 
     def at(self, stop: str, *, moved: bool) -> LearnView:
         """The tour at a stop, which then has been seen."""
-        seen = {*self.seen, stop}
-        names = tuple(name for name in tour.NAMES if name in seen)
-        return self.changed(stop=stop, moved=moved, seen=names, topic=None, seed=None, chosen=None)
+        here = {"stop": stop, "moved": moved, "topic": None, "seed": None, "chosen": None}
+        return self.having_seen((stop,)).changed(**here)
+
+    def having_seen(self, stops: Iterable[str]) -> LearnView:
+        """The same, and these stops have been seen."""
+        seen = {*self.seen, *stops}
+        return self.changed(seen=tuple(name for name in tour.NAMES if name in seen))
 
     def asking(self, topic: str, seed: int | None) -> LearnView:
         """Another question."""

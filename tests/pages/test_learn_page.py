@@ -137,15 +137,18 @@ def test_stops_are_seen_in_the_order_of_the_tour() -> None:
     "said",
     [
         None,
-        {"stop": True, "moved": True, "chosen": None},
-        {"stop": len(tour.NAMES), "moved": True, "chosen": None},
-        {"stop": 0, "moved": 1, "chosen": None},
-        {"stop": 0, "moved": True, "chosen": 4},
+        {"stop": True, "moved": True, "chosen": None, "seen": []},
+        {"stop": len(tour.NAMES), "moved": True, "chosen": None, "seen": []},
+        {"stop": 0, "moved": 1, "chosen": None, "seen": []},
+        {"stop": 0, "moved": True, "chosen": 4, "seen": []},
+        {"stop": 0, "moved": True, "chosen": None},
+        {"stop": 0, "moved": True, "chosen": None, "seen": ["nowhere"]},
     ],
 )
 def test_nonsense_from_the_browser_is_no_place(said: object) -> None:
     assert read_place(said) is None
-    assert read_place({"stop": 2, "moved": True, "chosen": 3}) == LearnPlace(2, True, 3)
+    good = {"stop": 2, "moved": True, "chosen": 3, "seen": ["bias"]}
+    assert read_place(good) == LearnPlace(2, True, 3, ("bias",))
 
 
 # ---- questions -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ class Learn {
   constructor(root) {
     this.root = root;
     this.place = { stop: 0, moved: false, chosen: null };
+    this.seen = new Set(); // names of stops: a quick reader is past one before Python hears of it
     this.runs = new Map(); // JSON of a run by its name
     this.spots = 0; // counts the places that the stage was asked for
     this.wishes = new Wishes();
@@ -35,8 +36,9 @@ class Learn {
     this.question = data.question;
     this.asks = data.question ? JSON.parse(data.question) : null;
     if (wished) {
-      const { stop, moved, chosen } = data.asked;
+      const { stop, moved, chosen, seen } = data.asked;
       this.place = { stop, moved, chosen };
+      this.seen = new Set(seen);
       this.wishes.known(this.view());
       this.freeKeys();
     }
@@ -58,7 +60,7 @@ class Learn {
   }
 
   view() {
-    return { ...this.place };
+    return { ...this.place, seen: [...this.seen] };
   }
 
   tell(after) {
@@ -104,7 +106,9 @@ class Learn {
   go(stop) {
     const next = clamp(stop, 0, this.stops.length - 1);
     if (next === this.place.stop && !this.place.moved) return;
+    this.seen.add(this.scene.name);
     this.place = { stop: next, moved: false, chosen: null };
+    this.seen.add(this.scene.name);
     this.draw(true);
     this.tell(this.runs.has(this.scene.run) ? undefined : 0);
   }
@@ -222,9 +226,8 @@ class Learn {
 
   showProgress(stop, last) {
     const progress = this.find(".progress");
-    const seen = new Set(this.sent.seen);
     progress.replaceChildren(...this.stops.map(({ name }, index) =>
-      el("i", index === stop ? "now" : seen.has(name) ? "seen" : "")));
+      el("i", index === stop ? "now" : this.seen.has(name) ? "seen" : "")));
     progress.setAttribute("aria-label", "stops of the tour");
     progress.setAttribute("aria-valuemax", last + 1);
     progress.setAttribute("aria-valuenow", stop + 1);
