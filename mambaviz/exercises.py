@@ -31,7 +31,7 @@ from mambaviz.launches.run import launch
 from mambaviz.questions import Question, question
 from mambaviz.reports import REPORTS
 from mambaviz.scenario import PRESETS, EngineSettings, RequestPlan, Scenario
-from mambaviz.trace import Trace
+from mambaviz.trace import Trace, window_rows
 
 CASES = 12  # random inputs of a puzzle
 
@@ -249,6 +249,16 @@ def _pieces() -> list[int]:
     source = launch(inputs).programs[0].source
     assert source is not None
     return [source.rows, source.length, source.stride]
+
+
+def _window_of_b() -> list[int | None]:
+    trace = preset("drafts-meet-the-boundary")
+    row = trace.tables_after(2, "accept").rows["B"]
+    assert row.state_col is not None
+    raw = trace.contents_after(2, "forward")[0, "conv", row.worker_row[0][row.state_col]]
+    rows = window_rows(trace.spec_of[0, "conv"].decode(raw), trace.scenario.engine.layout)
+    begin, width = row.num_accepted - 1, trace.scenario.layer.conv_kernel - 1
+    return rows[begin : begin + width]
 
 
 def _migrate_bias() -> int | None:
@@ -497,7 +507,13 @@ EXERCISES: dict[str, Exercise] = {
         _pieces,
         "In DS a channel is a row of memory with all its tokens side by side.",
     ),
-    "03.2": Prediction("forward", 1),
+    "03.2": Reading(
+        "Request B of this run keeps both drafts of step 2. Which tokens stand in its window once "
+        "they are accepted? Give their numbers, [first, second, third].",
+        _window_of_b,
+        "The window has one row less than the convolution has inputs, and its last row is the "
+        "token computed last. How many tokens has B computed after step 2?",
+    ),
     "04.1": Prediction("forward", 5),
     "04.2": Prediction("bias", 5),
     "04.3": Reading(

@@ -237,13 +237,11 @@ def _told(trace: Trace, step: int, phase: PhaseName, request: str) -> str:
     """The stage's sentence of a phase, and the arithmetic of its decision."""
     frame = frame_at(trace, step, phase)
     said = words(frame, request, 0)
-    # On screen the kind of a copy is a coloured word before the sentence.
-    plain = "".join(f"{span.text}:" if span.role == "move" else span.text for span in said.sentence)
     found = tables.why(frame)
     if not frame.phase.decisions:
-        return f"{said.headline} {plain}"
+        return f"{said.headline} {said.plain}"
     formula = "; ".join(found.formulas[found.requests.index(request)])
-    return f"{formula}. {said.headline} {plain}"
+    return f"{formula}. {said.headline} {said.plain}"
 
 
 def _decisions(trace: Trace, *phases: PhaseName) -> Iterator[tuple[Step, PhaseName, Decision]]:
@@ -340,7 +338,8 @@ def _block_moments(trace: Trace, _: random.Random) -> Iterator[_Moment]:
         row = _row(trace, step.index, phase, name)
         copies = [c for c in step.phase(phase).copies if c.request == name and not c.skipped]
         column = decision.src_col
-        where = f" It works in column {column} until then." if column is not None else ""
+        works = "has worked" if phase == "pre-copy" else "works"
+        where = f" It {works} in column {column}." if column is not None else ""
         if phase == "pre-copy":
             last = "" if decision.accepted is None else (
                 f" The accepted count that its last step left is {decision.accepted}."
@@ -565,9 +564,10 @@ def _hit_moments(trace: Trace, _: random.Random) -> Iterator[_Moment]:
         if not found.found:
             continue
         size = found.block_size
-        listed = ", ".join(
-            f"the first {_tokens(prefix.tokens)} (block {prefix.block})" for prefix in found.found
-        )
+        blocks: dict[int, list[str]] = {}
+        for prefix in found.found:
+            blocks.setdefault(prefix.tokens, []).append(f"block {prefix.block}")
+        listed = ", ".join(f"{_tokens(n)} ({' and '.join(ids)})" for n, ids in blocks.items())
         longest = max(prefix.tokens for prefix in found.found)
         allowed = found.most_blocks * size
         settings = trace.scenario.engine
@@ -577,9 +577,8 @@ def _hit_moments(trace: Trace, _: random.Random) -> Iterator[_Moment]:
             "schedule",
             found.request,
             f"{settings.mode} mode, block size {size}. Request {found.request} is admitted in step "
-            f"{found.step} and knows {_tokens(found.known)}. The cache holds the states after "
-            f"{listed}, all of them prefixes of what {found.request} knows as far as both go. How "
-            "many tokens does it skip?",
+            f"{found.step} and knows {_tokens(found.known)}. Of texts that agree with them as far "
+            f"as both go, the cache holds the states after {listed}. How many tokens does it skip?",
             str(found.reused),
             _numbers(longest, longest - 1, found.known // size * size, allowed, 0, size, 2 * size),
             f"One token is always computed, so a hit covers at most ⌊({found.known} − 1) / {size}⌋ "

@@ -31,8 +31,8 @@ class Words:
 
     @property
     def plain(self) -> str:
-        """The sentence without its colours."""
-        return "".join(span.text for span in self.sentence)
+        """The sentence without its colours; on screen the kind of a copy is set off by one."""
+        return "".join(f"{s.text}:" if s.role == "move" else s.text for s in self.sentence)
 
 
 def words(frame: Frame, request: str, layer: int) -> Words:
@@ -92,7 +92,9 @@ def _schedule(frame: Frame, request: str, _layer: int) -> Told:
     if resumed:
         headline = f"{_names(resumed)} {_be(resumed)} back: what was computed is computed anew."
     elif new:
-        headline = f"{_names(new)} {_begin(new)}: {_count(total, 'token')} in this step."
+        own = sum(step.requests[name].num_scheduled for name in new)
+        rest = "in this step" if own == total else f"of the {total} in this step"
+        headline = f"{_names(new)} {_begin(new)}: {_count(own, 'token')} {rest}."
     elif step.preempted:
         headline = f"{_names(step.preempted)} has to give its blocks back."
     else:
@@ -151,12 +153,9 @@ def _allocate(frame: Frame, request: str, layer: int) -> Told:
     mine = fresh[request]
     if any(fresh.values()):
         parts = [
-            f"{name} gets {_blocks(blocks)}" if index == 0 else f"{name} {_blocks(blocks)}"
-            for index, (name, blocks) in enumerate(_first(fresh, request).items())
-            if blocks
+            _got(frame, name, blocks) for name, blocks in _first(fresh, request).items() if blocks
         ]
         headline = ", ".join(parts) + "."
-        headline = headline if "gets" in headline else headline.replace(" block", " gets block", 1)
     else:
         headline = "No new block is needed: every row is long enough."
     spans: list[Span | str] = [Span(request, "strong"), f"’s row has {_columns(row, group)}"]
@@ -171,6 +170,21 @@ def _allocate(frame: Frame, request: str, layer: int) -> Told:
     spans += _registered(frame, layer)
     spans.append(f"The pool is left with {_pool(frame)}.")
     return headline, spans
+
+
+def _got(frame: Frame, name: str, blocks: list[int]) -> str:
+    """What a request got: cached blocks, which stay what they are, and new ones."""
+    hit = [block for block in blocks if _shared(frame, block)]
+    new = [block for block in blocks if block not in hit]
+    parts = [f"shares {_blocks(hit)}"] if hit else []
+    parts += [f"gets {_blocks(new)}"] if new else []
+    return f"{name} {' and '.join(parts)}"
+
+
+def _shared(frame: Frame, block: int) -> bool:
+    """Whether a block was registered for a prefix before this phase and still is."""
+    before = frame.tables_before.registered.get(block)
+    return before is not None and before == frame.tables.registered.get(block)
 
 
 def pool_counts(frame: Frame) -> tuple[int, int]:
@@ -468,7 +482,8 @@ def _forward(frame: Frame, request: str, layer: int) -> Told:
     running = frame.step.requests[request]
     start, count = running.num_computed, running.num_scheduled
     total = sum(other.num_scheduled for other in frame.step.requests.values())
-    headline = f"The layers take in {_count(total, 'token')}."
+    own = "" if count == total else f", {count} of them {request}’s"
+    headline = f"The layers take in {_count(total, 'token')}{own}."
     group = group_of(frame.trace, layer)
     written = [
         (column, block, frame.label(layer, block))

@@ -62,7 +62,7 @@ def test_migrate_with_a_bias(watch):
         (2, "allocate", "A gets block 9."),
         (3, "allocate", "B gets block 10."),
         (2, "metadata", "The batch becomes tensors: 2 decodes."),
-        (2, "forward", "The layers take in 6 tokens."),
+        (2, "forward", "The layers take in 6 tokens, 3 of them A’s."),
         (2, "accept", "A keeps 1 of 2 drafts, B keeps both drafts."),
         (3, "post-copy", "No copy: no accepted token ends a block whose state lies elsewhere."),
         (2, "commit", "Computed now: A 8, B 12."),
