@@ -5,6 +5,7 @@ without scripts: a picture is an SVG and its words, a table is bare HTML and tex
 figure that moves, where the program that shows the notebook can draw one.
 
     show, lanes, state, film, play      the stage of a run
+    legend                              what its marks mean
     changed, byte_ranges                what a phase wrote
     decisions, metadata, steps          the same as rows of text
     split, chunks, ring, graph          one batch of the metadata builder
@@ -25,6 +26,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from mambaviz.batch_record import BatchRecord
+from mambaviz.glossary import TERMS
 from mambaviz.launches.record import LaunchRecord
 from mambaviz.trace import PHASES, PhaseName, StateKind, Trace
 from mambaviz.viz import changes as changed_blocks
@@ -39,6 +41,8 @@ from mambaviz.viz.compare.charts import Value, chart_for, chart_picture
 from mambaviz.viz.compare.sizes import SIZES
 from mambaviz.viz.kernels import words as launch_words
 from mambaviz.viz.kernels.strips import bytes_scene, orders_scene
+from mambaviz.viz.legend import ROLE_NAME, TOKEN_NAME
+from mambaviz.viz.legend import items as legend_items
 from mambaviz.viz.scene import Body, Mark, Scene, Text
 from mambaviz.viz.stamp import Place
 from mambaviz.viz.svg import exported, lanes_scene, moved, state_scene, to_svg
@@ -183,6 +187,26 @@ def _first(trace: Trace) -> str:
 def _sentence(frame: Frame, request: str, layer: int) -> str:
     told = words(frame, request, layer)
     return f"{told.headline} {told.plain}"
+
+
+def legend() -> Picture:
+    """Every kind of block and token, with what the glossary says about it."""
+    marks: list[Mark] = []
+    told: list[str] = []
+    y, width = 4.0, 0.0
+    for item in legend_items(ROLE_NAME, TOKEN_NAME, ("wrong",), copies=False):
+        if item is None:
+            y += 10
+            continue
+        meaning = TERMS[item.term].meaning
+        marks.append(Mark(f"sign-{item.term}", MARGIN, y, item.body))
+        line = Body("", (Text("s125 semi", 0, 0, item.text), Text("s125", 90, 0, meaning)), layer=2)
+        marks.append(Mark(f"says-{item.term}", MARGIN + 40, y + 12.5, line))
+        told.append(f"{item.text}: {meaning}")
+        width = max(width, MARGIN + 130 + LETTER * 0.95 * len(meaning))
+        y += 24
+    text = "\n".join(told)
+    return Picture(to_svg(Scene(width + MARGIN, y, tuple(marks)), " ".join(told)), text)
 
 
 def _titled(title: str, text: str, scene: Scene, *, cls: str = "", more_css: str = "") -> Picture:
