@@ -198,7 +198,7 @@ class MistakenV1Runner(MistakenRunner, V1Runner):
         self.buffers.preprocess.kernels = spoiled
         for context in (self.buffers.postprocess_align, self.precopy_context):
             if context is not None:
-                context.kernels = spoiled
+                context.launch_with(spoiled)
 
     def update_states(self, output: SchedulerOutput) -> None:
         before = list(self.batch.req_ids)
@@ -292,7 +292,7 @@ class MistakenV2Runner(MistakenRunner, V2Runner):
     ) -> None:
         self._stale_columns: dict[str, int] = {}
         super().__init__(scenario, kernels, device, observer)
-        self.context.kernels = self.spoiled(kernels)
+        self.context.launch_with(self.spoiled(kernels))
 
     def _save_memory(self) -> Hashable:
         return super()._save_memory(), tuple(self._stale_columns.items())

@@ -349,6 +349,10 @@ class MambaSpecDecodeGPUContext:
             "num_blocks": self.num_blocks,
         }
 
+    def launch_with(self, kernels: KernelSet) -> None:
+        """Launch these readable kernels from now on; the fast ones know nothing of them."""
+        self.kernels, self.fast, self.pieces = kernels, False, None
+
     def _launch(self, kernel: str, num_reqs: int, inputs: dict[str, KernelInput]) -> None:
         launch = Launch(kernel, (num_reqs, self.num_states, self.num_tiles), inputs)
         with observed(self.on_launch, launch):
