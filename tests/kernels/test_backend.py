@@ -202,6 +202,25 @@ def test_threads_that_launch_at_the_same_time() -> None:
         assert np.array_equal(memory.bytes(0), expected)
 
 
+@pytest.mark.skipif(not HAS_TRITON, reason="the plain twin takes any block size")
+def test_after_a_launch_that_raises_another_thread_launches_as_before() -> None:
+    """The lock is free, and what the interpreter had patched is as it was."""
+    ks = kernels.kernel_set()
+    device = device_of(ks)
+    a, b = torch.arange(8, device=device), torch.zeros(8, dtype=torch.int64, device=device)
+    src, dst = (torch.tensor([t.data_ptr()], dtype=torch.uint64, device=device) for t in (a, b))
+    size = torch.tensor([64], dtype=torch.int32, device=device)
+    with pytest.raises(Exception, match="power of 2"):
+        ks.batch_memcpy_kernel[(1,)](src, dst, size, BLOCK_SIZE=7)
+    other = threading.Thread(
+        target=lambda: ks.batch_memcpy_kernel[(1,)](src, dst, size, BLOCK_SIZE=64), daemon=True
+    )
+    other.start()
+    other.join(60)
+    assert not other.is_alive()
+    assert torch.equal(a, b)
+
+
 def test_grid_may_be_a_function_and_compile_options_are_taken(ks: kernels.KernelSet) -> None:
     device = device_of(ks)
     a, b = torch.arange(8, device=device), torch.zeros(8, dtype=torch.int64, device=device)
