@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 import streamlit as st
 
@@ -21,32 +21,42 @@ from mambaviz.pages.watch import POLL_SECONDS, run_store
 from mambaviz.pages.wishes import standing
 from mambaviz.viz.compare.payload import ComparePayload, compare_payload
 
-KEPT_PAYLOADS = 24
+KEPT_PAYLOADS = 4  # of one comparison: other locks and layers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Runs:
-    """All runs of a comparison; two are equal if they are the very same runs."""
+    """All runs of a comparison, with what is drawn of them; see `together`."""
 
     runs: tuple[Run, ...]
-
-    def __hash__(self) -> int:
-        return hash(tuple(id(run) for run in self.runs))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Runs) and all(
-            one is two for one, two in zip(self.runs, other.runs, strict=False)
-        )
+    payloads: dict[tuple[str | None, int], ComparePayload] = field(default_factory=dict)
 
     def shows(self, view: PageState) -> bool:
         """Whether these are the runs that the view asks for."""
         wanted = [scenario.content_hash for scenario in view.compare.comparison.scenarios]
         return [run.trace.scenario_hash for run in self.runs] == wanted
 
+    def payload(self, lock: str | None, layer: int) -> ComparePayload:
+        """Made once, and kept as long as the comparison is."""
+        found = self.payloads.get((lock, layer))
+        if found is None:
+            traces = [run.trace for run in self.runs]
+            found = compare_payload(traces, lock=lock, layer=layer)
+            while len(self.payloads) >= KEPT_PAYLOADS:
+                self.payloads.pop(next(iter(self.payloads)), None)
+            self.payloads[lock, layer] = found
+        return found
 
-@lru_cache(maxsize=KEPT_PAYLOADS)
-def payload_of(runs: Runs, lock: str | None, layer: int) -> ComparePayload:
-    return compare_payload([run.trace for run in runs.runs], lock=lock, layer=layer)
+
+# By the runs' identities. Sessions that look at the same runs have them, and what is drawn of
+# them, in common; with the last of these sessions they go, so that no comparison nobody looks at
+# keeps its runs from making room (`RunStore`).
+_shown: WeakValueDictionary[tuple[int, ...], Runs] = WeakValueDictionary()
+
+
+def together(runs: Sequence[Run]) -> Runs:
+    """The comparison of these very runs, the same for everybody who looks at it."""
+    return _shown.setdefault(tuple(map(id, runs)), Runs(tuple(runs)))
 
 
 def page() -> None:
@@ -74,7 +84,7 @@ def choose(view: PageState) -> tuple[Runs | None, list[Job | None]]:
     for found in (live, kept):
         ready = [run for run in found if run is not None]
         if len(ready) == len(scenarios):
-            st.session_state["last_runs"] = Runs(tuple(ready))
+            st.session_state["last_runs"] = together(ready)
             break
     return st.session_state.get("last_runs"), jobs
 
@@ -172,7 +182,7 @@ def _wish(view: PageState) -> tuple[str, ...]:
 def _side_by_side(runs: Runs) -> None:
     """Alone when a step is reported: the sidebar does not depend on it."""
     view = state.current()
-    payload = payload_of(runs, _lock(runs, view), _layer(runs, view))
+    payload = runs.payload(_lock(runs, view), _layer(runs, view))
     place = _place(payload, view)
     number = state.session().wish if runs.shows(view) else None
     shown = side_by_side(

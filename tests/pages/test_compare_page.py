@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -287,3 +288,16 @@ def test_a_way_that_cannot_run_says_why() -> None:
 
 def test_the_readers_are_those_of_the_address() -> None:
     assert compare_state.READERS.keys() <= state.READERS.keys()
+
+
+def test_sessions_share_what_is_drawn_as_long_as_one_looks_at_it() -> None:
+    runs = [recorded_run(PRESETS[slug]) for slug in ("plain-decode", "shift-in-place")]
+    found = [run for run in runs if run is not None]
+    mine, yours = compare.together(found), compare.together(found)
+    assert mine is yours
+    first = mine.payload(None, 0)
+    assert mine.payload(None, 0) is first
+    assert compare.together(found[::-1]) is not mine
+    gone = weakref.ref(mine)
+    del mine, yours
+    assert gone() is None
