@@ -104,8 +104,16 @@ def _messages(view: PageState, runs: Runs | None, jobs: Sequence[Job | None]) ->
         _failed(failed, runs)
     elif st.session_state.get("compare_given_up") == _wish(view):
         _stopped(runs)
-    elif any(job is None or job.status != "done" for job in jobs):
+    elif not _are_on_screen(jobs, runs):  # also where they were done only after `choose`
         _follow(view, runs is not None and runs.shows(view), runs is not None)
+
+
+def _are_on_screen(jobs: Sequence[Job | None], runs: Runs | None) -> bool:
+    """Whether the runs on screen are the ones that these jobs have computed."""
+    if runs is None or len(runs.runs) != len(jobs):
+        return False
+    pairs = zip(jobs, runs.runs, strict=True)
+    return all(job is not None and job.run is run for job, run in pairs)
 
 
 def _beyond(runs: Runs, view: PageState) -> str:

@@ -169,6 +169,26 @@ def test_runs_of_ones_own_are_computed_and_shown(app: AppTest, engine: FakeEngin
     assert "live" in html(app)
 
 
+def test_runs_that_are_done_between_two_looks_are_shown(
+    app: AppTest, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page chooses what to show while they are computed, and looks again when they are done."""
+    choose = compare.choose
+
+    def slowly(view: state.PageState):
+        chosen = choose(view)
+        for job in chosen[1]:
+            while job is not None and job.status == "running":
+                time.sleep(0.01)
+        return chosen
+
+    monkeypatch.setattr(compare, "choose", slowly)
+    app.query_params["runs"] = f"plain-decode,{pack(FAULTY)}"
+    app.run()
+    settled(app)
+    assert "live" in html(app)
+
+
 def test_long_runs_can_be_stopped(app: AppTest, engine: FakeEngine) -> None:
     app.run()
     engine.gate.clear()
