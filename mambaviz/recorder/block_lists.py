@@ -29,6 +29,18 @@ class BlockLists:
         self._pool = pool
         self._kinds = kinds
 
+    def take_stock(self, scheduler: Any) -> None:
+        """What is registered already when the recorder comes late: of whom, where a list says."""
+        for manager in scheduler.kv_cache_manager.coordinator.single_type_managers:
+            for engine_id, blocks in manager.req_to_blocks.items():
+                request = scheduler.requests.get(engine_id)
+                for block in blocks if request is not None else ():
+                    if not block.is_null and block.block_hash is not None:
+                        self._register(block, request, block.block_hash_num_tokens)
+        for block in self._pool.blocks:
+            if block.block_hash is not None and block.block_id not in self._names:
+                self._set(block.block_id, f"@{block.block_hash_num_tokens}")
+
     # -------------------------------------------------------------------- registrations
 
     def registered_full(self, bound: Bound, _found: Any, _result: Any) -> None:

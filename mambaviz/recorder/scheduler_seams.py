@@ -178,6 +178,7 @@ class SchedulerSeams:
             for request in scheduler.requests.values():
                 self.request_came({"request": request}, None, None)
             self.began(bound, None, None)
+            self._lists.take_stock(scheduler)
         step = session.next_step()
         setattr(output, MARK, (step, self._new_names))
         self._new_names = {}

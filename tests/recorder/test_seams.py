@@ -89,13 +89,20 @@ def test_a_request_its_schedule_and_its_end(record, scheduler):
 
 def test_requests_from_before_the_head_are_in_it(record, scheduler):
     """The recorder came late: one request was there already, another came before a step."""
-    scheduler.add_request(engine.Request("cmpl-early", [7] * 5))
+    early = engine.Request("cmpl-early", [7] * 5, HASHES[:1])
+    scheduler.add_request(early)
+    pool = scheduler.kv_cache_manager.block_pool
+    scheduler.manager.req_to_blocks["cmpl-early"] = [pool.blocks[1]]
+    pool.cache_full_blocks(early, pool.blocks[1:3], 0, 1, 4, kv_cache_group_id=0)
+    pool.blocks[5].block_hash, pool.blocks[5].block_hash_num_tokens = b"nobody's", 8
     recording = record()
     arrived(scheduler)
     begun(scheduler)
     lines = recording.lines()
     assert [line["event"] for line in lines[:4]] == ["head", "request", "request", "schedule"]
     assert {line["prompt"] for line in lines[1:3]} == {5, 9}
+    (blocks,) = (line for line in lines if line["event"] == "blocks")
+    assert blocks["registered"] == {"1": "r0@4", "5": "@8"}
 
 
 def test_lists_are_cut_and_the_gone_are_named(record, scheduler):

@@ -104,8 +104,9 @@ def main(wanted: list[str]) -> None:
         if wanted and run.name not in wanted:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            run_plan(example.plan, VERSION, Path(folder))
-            kept = keep(example, Path(folder) / f"{run.name}.jsonl")
+            recording = Path(folder) / f"{run.name}.jsonl"
+            run_plan(example.plan, VERSION, Path(folder), MAMBAVIZ_RECORD=str(recording))
+            kept = keep(example, recording)
         print(kept.relative_to(ROOT), kept.stat().st_size, "bytes")
 
 
