@@ -61,6 +61,7 @@ TESTED_ROOMS = (
     "cache",
     "launches",
     "sizes",
+    "recorder",
     "explore",
     "viz",
     "pages",

@@ -207,3 +207,20 @@ def test_large_tensors_are_cut():
     long = tensor_value(np.arange(1000))()
     assert long["held"] == [256]
     assert len(long["values"]) == 256
+
+
+@pytest.mark.gpu
+def test_a_device_tensor_is_taken_as_it_was():
+    """The engine writes over a tensor at once; what was handed over waits for nothing."""
+    import torch
+
+    tensor = torch.zeros(64, dtype=torch.int32, device="cuda")
+    large = torch.randn(2048, 2048, device="cuda")
+    taken = []
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for step in range(20):
+            large = large @ large  # work in flight
+            tensor.fill_(step)
+            taken.append(tensor_value(tensor))
+            tensor.fill_(-1)
+        assert [value()["values"] for value in taken] == [[step] * 64 for step in range(20)]
