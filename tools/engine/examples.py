@@ -38,11 +38,11 @@ def examples() -> list[Example]:
         Example(
             cases.Plan(
                 cases.MAMBA2,
-                cases.mamba2_settings(10, 24),
+                cases.mamba2_settings(6, 24),
                 [cases.Run("mamba2-crowded", cases.mixed(5, 60, 70, 4), actions=actions)],
             ),
             "Mamba-2 in a crowded pool",
-            "vLLM 0.30.0 with a small Mamba-2 model, blocks of 8 tokens, ten blocks: chunks, "
+            "vLLM 0.30.0 with a small Mamba-2 model, blocks of 8 tokens, five of them: chunks, "
             "prefix hits, preemptions, a dropped cache and an aborted request. Nothing is wrong.",
         ),
         Example(
