@@ -462,10 +462,16 @@ def record_path(number: int, code: str) -> Path:
     return RECORDS / f"{number}.{code}.json"
 
 
+def read_record(number: int, code: str) -> Segment | None:
+    """What came of a segment on these sources; None if it was not done."""
+    path = record_path(number, code)
+    return Segment(**json.loads(path.read_text())) if path.exists() else None
+
+
 def write_table(code: str) -> bool:
-    """Rewrite the table from the segments that passed on these sources; True if all did."""
-    paths = [record_path(number, code) for number in SEGMENTS]
-    segments = [Segment(**json.loads(path.read_text())) for path in paths if path.exists()]
+    """Rewrite the table from the segments done on these sources; True if all passed."""
+    found = (read_record(number, code) for number in SEGMENTS)
+    segments = [segment for segment in found if segment is not None]
     lines = [
         "# Random clicking",
         "",
@@ -478,7 +484,7 @@ def write_table(code: str) -> bool:
         *(_row(segment) for segment in segments),
     ]
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return len(segments) == len(SEGMENTS)
+    return len(segments) == len(SEGMENTS) and not any(one.trouble for one in segments)
 
 
 def _row(segment: Segment) -> str:
@@ -515,15 +521,16 @@ def main() -> int:
         return 1 if segment.trouble else 0
     failed = False
     for number in options.numbers or SEGMENTS:
-        path = record_path(number, code)
-        if path.exists() and not options.numbers:
+        done = read_record(number, code)
+        if done is not None and not done.trouble and not options.numbers:
             continue
         segment = run_segment(number, options.seconds)
         print(f"segment {number}: {sum(segment.actions.values())} actions, ", end="")
         print(segment.trouble or f"all well after {segment.seconds} s", flush=True)
         failed |= bool(segment.trouble)
-        if not segment.trouble and options.seconds >= SECONDS:
-            path.write_text(json.dumps(asdict(segment)) + "\n", encoding="utf-8")
+        if options.seconds >= SECONDS:
+            record = json.dumps(asdict(segment)) + "\n"
+            record_path(number, code).write_text(record, encoding="utf-8")
             write_table(code)
     return 1 if failed else 0
 

@@ -142,7 +142,7 @@ def _result(order: Order, findings: Findings) -> None:
             )
             st.download_button(
                 "Save JSON",
-                scenario.model_dump_json(exclude_defaults=True, indent=1),
+                lambda: scenario.model_dump_json(exclude_defaults=True, indent=1),
                 file_name="shortest.json",
                 mime="application/json",
                 on_click="ignore",

@@ -415,7 +415,7 @@ def _foot(shown: PageState, found: Shown) -> None:
         )
     right.download_button(
         "Save JSON",
-        shown.kernels.inputs.model_dump_json(indent=2, exclude_defaults=True),
+        lambda: shown.kernels.inputs.model_dump_json(indent=2, exclude_defaults=True),
         file_name="launch.json",
         mime="application/json",
         on_click="ignore",

@@ -196,7 +196,7 @@ def _foot(shown: PageState, record: BatchRecord) -> None:
         )
     right.download_button(
         "Save JSON",
-        shown.batch_shown.model_dump_json(indent=2, exclude_defaults=True),
+        lambda: shown.batch_shown.model_dump_json(indent=2, exclude_defaults=True),
         file_name="batch.json",
         mime="application/json",
         on_click="ignore",
