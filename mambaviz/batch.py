@@ -28,7 +28,7 @@ from mambaviz.limits import (
     MOST_ROW_TOKENS,
     MOST_ROWS,
 )
-from mambaviz.scenario import PRESET_DIR, Grammar, explain, one_line
+from mambaviz.scenario import PRESET_DIR, Grammar, explain, name_with, one_line
 from mambaviz.trace import RequestStep, RowTables, Trace
 
 if TYPE_CHECKING:
@@ -443,7 +443,7 @@ def from_trace_step(trace: Trace, step: int, group: int = 0) -> Batch:
     tables = trace.tables_after(step, "metadata").rows
     return build(
         {
-            "name": f"{scenario.name}, step {step}",
+            "name": name_with(scenario.name, f"step {step}"),
             "story": f"What the builder was given in step {step} of a run on the Watch page.",
             "builder": "mamba2",
             "mode": engine.mode,

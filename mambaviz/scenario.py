@@ -495,6 +495,13 @@ def one_line(text: str, limit: int = LONGEST_SENTENCE) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
+def name_with(name: str, words: str) -> str:
+    """A scenario's name with what was changed in it, as long as a name can be."""
+    behind = f", {words}"
+    room = LONGEST_NAME - len(behind)
+    return (name if len(name) <= room else f"{name[: room - 1]}…") + behind
+
+
 def parse(text: str) -> Scenario:
     """A scenario from JSON text. Raises `ScenarioError` with one line."""
     return json_text.parsed(Scenario, text, explain, ScenarioError)

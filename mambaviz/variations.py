@@ -6,7 +6,7 @@ pages show it against the original.
 
 from __future__ import annotations
 
-from mambaviz.scenario import Edit, Scenario, ScenarioError, build
+from mambaviz.scenario import Edit, Scenario, ScenarioError, build, name_with
 from mambaviz.trace import Trace
 
 
@@ -39,7 +39,8 @@ def rewind(trace: Trace, step: int, request: str, accepted_drafts: int) -> Scena
     for entry in data["requests"]:
         if entry["id"] == request:
             entry["accept"] = plan
-    data["name"] = f"{trace.scenario.name}, {request} keeps {accepted_drafts} at step {step}"
+    words = f"{request} keeps {accepted_drafts} at step {step}"
+    data["name"] = name_with(trace.scenario.name, words)
     return build(data)
 
 

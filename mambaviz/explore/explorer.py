@@ -29,6 +29,7 @@ from mambaviz.explore.search import (
     tasks_of,
     trimmed,
 )
+from mambaviz.limits import LONGEST_NAME, LONGEST_STORY
 from mambaviz.scenario import Scenario
 
 Watch = Callable[[Progress], None]
@@ -116,10 +117,11 @@ def explore(
 def _as_scenario(scope: Scope, scenario: Scenario, found: Found, goal: Goal) -> Scenario:
     what = "; ".join(found.words) if goal is None else f"{goal.words}, {found.words[0]}"
     smallest = trimmed(scenario, found) if goal is None else scenario
+    name = f"shortest of {scope.name}: {goal or ', '.join(scope.faults) or 'a breach'}"
     return smallest.model_copy(
         update={
-            "name": f"shortest of {scope.name}: {goal or ', '.join(scope.faults) or 'a breach'}",
-            "story": f"Found by the explorer: {what}."[:2000],
+            "name": name[:LONGEST_NAME],
+            "story": f"Found by the explorer: {what}."[:LONGEST_STORY],
         }
     )
 

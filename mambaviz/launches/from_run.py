@@ -16,6 +16,7 @@ from mambaviz.launches.inputs import (
     LaunchInputs,
     build,
 )
+from mambaviz.scenario import name_with
 from mambaviz.trace import Decision, PhaseName, Trace
 
 PHASE_OF: dict[KernelName, PhaseName] = {
@@ -50,7 +51,7 @@ def from_trace_step(trace: Trace, step: int, kernel: KernelName, group: int = 0)
     v2 = engine.runner == "v2"
     return build(
         {
-            "name": f"{scenario.name}, step {step}",
+            "name": name_with(scenario.name, f"step {step}"),
             "story": f"What stood there in the {phase} phase of step {step} on the Watch page.",
             "kernel": kernel,
             "advanced": v2 and kernel == "postprocess",

@@ -17,6 +17,7 @@ from mambaviz.comparisons import (
     varied,
 )
 from mambaviz.pages import shell, sidebar, state
+from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Run
 from mambaviz.pages.state import PageState
 from mambaviz.scenario import PRESETS, Scenario, ScenarioError
@@ -211,7 +212,7 @@ def _change(view: PageState) -> None:
         variation = next(one for one in VARIATIONS if one.what == what)
         chosen, problem = ways_of(scenarios[base], variation, _ways(variation))
     if problem:
-        st.caption(problem)
+        st.caption(plain(problem))
     st.button(
         "Compare",
         key="change-go",

@@ -37,7 +37,14 @@ from mambaviz.pages.lesson_state import Lesson
 from mambaviz.pages.packing import pack, unpacked
 from mambaviz.pages.reports_state import ReportsView
 from mambaviz.pages.sizes_state import SizesView
-from mambaviz.scenario import DEFAULT_PRESET, PRESETS, Scenario, ScenarioError, parse
+from mambaviz.scenario import (
+    DEFAULT_PRESET,
+    PRESETS,
+    Scenario,
+    ScenarioError,
+    one_line,
+    parse,
+)
 from mambaviz.trace import PHASES, PhaseName
 from mambaviz.workload import within
 
@@ -287,7 +294,7 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
     values["learn"] = learn_state.from_values(learned)
     told = {name: values.pop(name) for name in about_state.READERS if name in values}
     values["about"] = about_state.from_values(told)
-    return opened(**values), next(iter(problems.values()), "")
+    return opened(**values), one_line(next(iter(problems.values()), ""))
 
 
 def is_foreign(name: str) -> bool:

@@ -14,8 +14,9 @@ import streamlit as st
 
 from mambaviz.pages import state
 from mambaviz.pages.compare_state import CompareView
+from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Run
-from mambaviz.scenario import Edit, Scenario, ScenarioError
+from mambaviz.scenario import Edit, Scenario, ScenarioError, name_with
 from mambaviz.trace import PhaseName, Step, TensorRecord, Trace
 from mambaviz.variations import rewind, with_edit
 
@@ -111,8 +112,9 @@ def _count_drawer(run: Run) -> None:
         value=chosen.kept,
         key=f"try-count {chosen.step} {chosen.request}",
     )
+    name = plain(chosen.request)
     st.caption(
-        f"With the token sampled last, {chosen.request} then accepts {count} + 1 = {count + 1}. "
+        f"With the token sampled last, {name} then accepts {count} + 1 = {count + 1}. "
         "Everything before stays as it was, everything after is computed anew."
     )
     _go(
@@ -229,7 +231,8 @@ def edited(scenario: Scenario, edit: Edit) -> Scenario:
     else:
         at = ", ".join(map(str, edit.index or []))
         words = f"{edit.field}[{at}] = {edit.value}, step {edit.step}"
-    return with_edit(scenario, edit).model_copy(update={"name": f"{scenario.name}, {words}"})
+    name = name_with(scenario.name, words)
+    return with_edit(scenario, edit).model_copy(update={"name": name})
 
 
 # --------------------------------------------------------------------------------------
@@ -245,7 +248,7 @@ def _go(run: Run, make: Callable[[], Scenario], step: int, phase: PhaseName, mis
     except ScenarioError as error:
         missing = str(error)
     if missing:
-        st.caption(missing)
+        st.caption(plain(missing))
     left, right = st.columns(2)
     if left.button(
         "Compare with the original",
