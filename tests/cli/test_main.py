@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from mambaviz import check
 from mambaviz.__main__ import main
 from mambaviz.scenario import PRESETS
 from mambaviz.trace import Trace
@@ -111,29 +110,6 @@ def test_a_full_disk_is_exit_code_2_and_leaves_no_half_trace(
         monkeypatch.setattr("mambaviz.__main__._opened", lambda _: full)
         assert main([*run, str(out)]) == 2
     assert not out.exists()
-
-
-def test_check_is_well_here(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check"]) == 0
-    out = capsys.readouterr().out
-    assert "FAIL" not in out
-    for subject in ("python", "torch", "streamlit", "back end", "logo.svg", "kernels"):
-        assert subject in out
-
-
-def test_a_failed_check_comes_with_advice(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def broken_engine(*_: object) -> Trace:
-        raise RuntimeError("no kernel image")
-
-    monkeypatch.setattr("mambaviz.engine.run", broken_engine)
-    finding = check.self_test()
-    assert finding.ok is False
-    assert "RuntimeError: no kernel image" in finding.text
-    assert "MAMBAVIZ_BACKEND=reference" in finding.advice
-    assert main(["check"]) == 1
-    assert "FAIL kernels" in capsys.readouterr().out
 
 
 def test_the_first_picture_needs_no_torch() -> None:
