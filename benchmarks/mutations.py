@@ -19,6 +19,7 @@ import copy
 import hashlib
 import io
 import json
+import os
 import random
 import subprocess
 import sys
@@ -28,7 +29,11 @@ import traceback
 import zlib
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +42,7 @@ from mambaviz.limits import Bounds
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS = ROOT / ".artifacts" / "mutations"
 TABLE = ROOT / "benchmarks" / "results" / "mutations.md"
-CHUNK = 100  # findings written at a time
+CHUNK = 20  # seeds a process takes at a time
 LONGEST_REFUSAL = 1_000  # characters, a file's name included
 
 # What this campaign has the command line take, so that thousands of runs come to an end: the
@@ -624,43 +629,71 @@ def read_findings(path: Path) -> list[Finding]:
     return findings
 
 
-def go_through(name: str, code: str) -> None:
+@cache
+def bases_here() -> Bases:
+    return Bases.make()
+
+
+def checked_here(name: str, seeds: list[int]) -> list[Finding]:
+    """The findings of some seeds, in a process that has made its bases once."""
+    return [checked(name, seed, bases_here()) for seed in seeds]
+
+
+def go_through(name: str, code: str, workers: int) -> None:
     """All seeds of a kind that have no finding yet."""
-    path, bases = record_path(name, code), Bases.make()
+    path = record_path(name, code)
     path.parent.mkdir(parents=True, exist_ok=True)
     done = {finding.seed for finding in read_findings(path)}
     seeds = [seed for seed in range(KINDS[name].seeds) if seed not in done]
+    chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
     since = time.monotonic()
-    with path.open("a", encoding="utf-8") as out:
-        for number, seed in enumerate(seeds, 1):
-            finding = checked(name, seed, bases)
-            out.write(json.dumps(asdict(finding)) + "\n")
-            if finding.problem:
-                print(f"{name} {seed}: {finding.problem}", flush=True)
-            if number % CHUNK == 0:
-                out.flush()
-                rate = number / (time.monotonic() - since)
-                print(f"{name}: {number} of {len(seeds)}, {rate:.0f}/s", flush=True)
+    with (
+        ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
+        path.open("a", encoding="utf-8") as out,
+    ):
+        for number, findings in enumerate(pool.map(checked_here, repeat(name), chunks), 1):
+            for finding in findings:
+                out.write(json.dumps(asdict(finding)) + "\n")
+                if finding.problem:
+                    print(f"{name} {finding.seed}: {finding.problem}", flush=True)
+            out.flush()
+            rate = number * CHUNK / (time.monotonic() - since)
+            print(
+                f"{name}: {min(number * CHUNK, len(seeds))} of {len(seeds)}, {rate:.0f}/s",
+                flush=True,
+            )
 
 
-def write_table(found: Mapping[str, list[Finding]], code: str) -> None:
+def latest() -> dict[str, tuple[str, list[Finding]]]:
+    """By kind: the code that it was gone through with last, and what was found."""
+    found = {}
+    for name in KINDS:
+        paths = sorted(RECORDS.glob(f"{name}.*.jsonl"), key=lambda path: path.stat().st_mtime)
+        if paths:
+            found[name] = (paths[-1].suffixes[0][1:], read_findings(paths[-1]))
+    return found
+
+
+def write_table(found: Mapping[str, tuple[str, list[Finding]]]) -> None:
     lines = [
         "# Broken input",
         "",
-        f"Fixed seeds from 0; code `{code}` (hash of the sources). *broken*: a traceback, a "
+        "Fixed seeds from 0; *code* is a hash of the sources. *broken*: a traceback, a "
         "refusal that is no sentence, another exit code than 0, 1, 2. What is accepted was run "
         "to its end, within the small limits of `benchmarks/mutations.py` (processes: the usual "
         "ones).",
         "",
-        "| kind | what | inputs | accepted | refused | broken |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| kind | what | code | inputs | accepted | refused | broken |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for name, findings in found.items():
+    for name, (code, findings) in found.items():
         outcomes = [finding.outcome for finding in findings]
+        counts = [len(findings), outcomes.count("accepted"), outcomes.count("refused")]
         broken = sum(bool(finding.problem) for finding in findings)
         lines.append(
-            f"| {name} | {KINDS[name].words} | {len(findings)} | {outcomes.count('accepted')} | "
-            f"{outcomes.count('refused')} | {broken} |"
+            f"| {name} | {KINDS[name].words} | `{code}` | "
+            + " | ".join(map(str, [*counts, broken]))
+            + " |"
         )
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -669,6 +702,7 @@ def main() -> int:
     """Exit code 1 if something broke."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutations", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(KINDS)}; all by default")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seed", type=int, help="this one alone, and what became of it")
     options = parser.parse_args()
     if unknown := [name for name in options.names if name not in KINDS]:
@@ -679,10 +713,10 @@ def main() -> int:
         print(*findings, sep="\n")
         return int(any(finding.problem for finding in findings))
     for name in names:
-        go_through(name, code)
-    found = {name: read_findings(record_path(name, code)) for name in KINDS}
-    write_table({name: findings for name, findings in found.items() if findings}, code)
-    return int(any(finding.problem for findings in found.values() for finding in findings))
+        go_through(name, code, options.workers)
+    found = latest()
+    write_table(found)
+    return int(any(finding.problem for name in names for finding in found[name][1]))
 
 
 if __name__ == "__main__":

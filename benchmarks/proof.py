@@ -38,7 +38,15 @@ class Run:
 
 def all_runs() -> list[Run]:
     """Every long run there is. A new kind of run is added here."""
-    return [*property_runs(), *campaign_runs(), many_batches(), explorer(), *clicking(), load()]
+    return [
+        *property_runs(),
+        *campaign_runs(),
+        *mutation_runs(),
+        many_batches(),
+        explorer(),
+        *clicking(),
+        load(),
+    ]
 
 
 def campaign_runs() -> list[Run]:
@@ -62,6 +70,16 @@ def clicking() -> list[Run]:
 def load() -> Run:
     """Forty sessions at once for ten minutes; the machine should be quiet."""
     return Run("load", (sys.executable, "-m", "benchmarks.load"))
+
+
+def mutation_runs() -> list[Run]:
+    """Broken input; each kind resumes by itself."""
+    from benchmarks.mutations import KINDS
+
+    return [
+        Run(f"mutations.{name}", (sys.executable, "-m", "benchmarks.mutations", name))
+        for name in KINDS
+    ]
 
 
 def explorer() -> Run:

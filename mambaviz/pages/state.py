@@ -257,6 +257,9 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
                 values[name] = READERS[name](params[name])
             except ValueError as error:
                 problems[name] = " ".join(str(error).split())  # a line, whatever is quoted
+    for own, named in INSTEAD.items():
+        if own in values:
+            values.pop(named, None)
     if problems.keys() & {"run", "preset"}:
         values = {name: values[name] for name in values if name not in OF_A_RUN}
     if "run" in values:
@@ -410,6 +413,15 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 # What belongs to the run that a link names, and goes with it if it cannot be read.
 OF_A_RUN = ("run", "preset", "step", "phase", "request", "layer", "lesson", "stops")
 
+# What is packed takes the place of what is named.
+INSTEAD = {
+    "run": "preset",
+    "rows": "batch",
+    "runs": "compare",
+    "inputs": "launch",
+    "config": "model",
+    "ranges": "scope",
+}
 PACKED: tuple[Packed, ...] = (
     Packed("run", "scenario", OF_A_RUN),
     Packed("rows", "batch", ("rows",)),
