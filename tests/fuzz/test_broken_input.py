@@ -1,4 +1,4 @@
-"""Broken input: a draw of the seeds of benchmarks/mutations.py, and all that ever broke something."""
+"""Broken input: a draw of the seeds of benchmarks/mutations.py, and all that ever broke."""
 
 from __future__ import annotations
 
