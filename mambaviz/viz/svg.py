@@ -160,6 +160,8 @@ def moved(marks: Iterable[Mark], dx: float, dy: float, prefix: str = "") -> list
 # --------------------------------------------------------------------------------------
 
 
+# Signs that no XML may hold, not even escaped; a request's name can.
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WITHOUT_COMMENTS = re.compile(r"/\*.*?\*/\n?", re.DOTALL)
 
 
@@ -181,7 +183,7 @@ def to_svg(
             theme.written_out(_WITHOUT_COMMENTS.sub("", marks_css() + more_css), style),
         )
     )
-    return (
+    return legal(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}"{_class(cls)} role="img" aria-label={quoteattr(label)}>\n'
         f"<style>{escape(css)}</style>\n{PATTERNS}\n"
@@ -189,11 +191,16 @@ def to_svg(
     )
 
 
+def legal(text: str) -> str:
+    """A text for XML: what cannot stand in it is shown as the replacement character."""
+    return _NO_XML.sub("\ufffd", text)
+
+
 def inline(scene: Scene, label: str) -> str:
     """A scene as an ``<svg>`` for a page that brings `PATTERNS` and the style; marks are named
     by ``data-mark``, so that a script can find them."""
     width, height = n(scene.width), n(scene.height)
-    return (
+    return legal(
         f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
         f"aria-label={quoteattr(label)}>{_inside(scene, named=True)}</svg>"
     )
