@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+import kernels
 from mambaviz import check
 from mambaviz.__main__ import main
 from mambaviz.check import Finding
@@ -200,3 +205,45 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     assert [finding.ok for finding in found] == [False, True]
     assert "Not a directory" in found[0].text
     assert failures(iter(found))
+
+
+# ---- kernels --------------------------------------------------------------------------------
+
+
+class OneByteOff:
+    """A kernel that does its work, and then has one byte of what it wrote wrong."""
+
+    def __init__(self, right: Any) -> None:
+        self.right = right
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.right, name)
+
+    def __call__(self, src: torch.Tensor, dst: torch.Tensor, sizes: torch.Tensor) -> None:
+        self.right(src, dst, sizes)
+        if len(dst):
+            byte = ctypes.c_ubyte.from_address(int(dst[0]))
+            byte.value ^= 1
+
+
+@pytest.mark.skipif(kernels.BACKEND == "cuda", reason="reaches into the host's memory")
+def test_a_kernel_that_leaves_wrong_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = kernels.kernel_set()
+    wrong = replace(right, batch_memcpy=OneByteOff(right.batch_memcpy))
+    monkeypatch.setattr(kernels, "kernel_set", lambda backend=None: wrong)
+    monkeypatch.setattr("mambaviz.launches.run.kernel_set", lambda backend=None: wrong)
+    for finding in (check.launches_test(), check.self_test()):
+        assert finding.ok is False, finding
+        assert "compare the versions above" in finding.advice
+    assert "1 bytes are not its twin's" in check.launches_test().text
+
+
+def test_an_engine_that_does_other_things_than_the_recording(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = runs.recorded("plain-decode")
+    monkeypatch.setattr(runs, "recorded", lambda slug: other)
+    finding = check.self_test()
+    assert finding.ok is False
+    assert "not the recorded run" in finding.text
+    assert "mambaviz.pages.record" in finding.advice
