@@ -3,7 +3,8 @@
     python -m benchmarks.clicking                     the six segments that have not passed yet
     python -m benchmarks.clicking 3 4                 some of them
     python -m benchmarks.clicking 3 --seconds 120     a short try, which counts for nothing
-    python -m benchmarks.clicking --replay FILE       a sequence that once found something, again
+    python -m benchmarks.clicking --replay FILE       a sequence that found something, once more:
+                                                      benchmarks/clicking_found has what is mended
     python -m benchmarks.clicking --table             rewrite benchmarks/results/clicking.md alone
 
 Each segment has a seed, a server and a browser of its own. It fails on an error in the browser's
@@ -482,8 +483,10 @@ def write_table(code: str) -> bool:
         "| segment | minutes | actions | clicks | keys | typed | opened, reloaded | errors |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
         *(_row(segment) for segment in segments),
+        "",
+        *(f"Segment {one.number} ended with: {one.trouble}." for one in segments if one.trouble),
     ]
-    TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    TABLE.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     return len(segments) == len(SEGMENTS) and not any(one.trouble for one in segments)
 
 
