@@ -3,7 +3,7 @@
     python -m mambaviz run SCENARIO.json|PRESET [--backend auto] [--json OUT] [--large]
     python -m mambaviz sizes MODEL|CONFIG.json [SETTING=VALUE ...] [--json|--csv]
     python -m mambaviz explore [--scope NAME|FILE] [--fault NAME] [--find QUERY] [--workers N]
-    python -m mambaviz replay RECORDING [--request ID] [--steps A:B] [--json|--cut OUT]
+    python -m mambaviz replay RECORDING [--request ID] [--steps A:B] [--json|--html OUT|--cut OUT]
     python -m mambaviz check
 
 Exit codes: 0 all well; 1 an invariant broke or a check failed; 2 bad input, said in a sentence.

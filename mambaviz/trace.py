@@ -319,11 +319,29 @@ class Step(_Record):
         return next(phase for phase in self.phases if phase.name == name)
 
 
+class Recorded(_Record):
+    """Where a run comes from that another engine made (docs/recording.md).
+
+    It has the phases of every other run, but what was not recorded is empty: ``unknown`` names,
+    by step, the phases of which nothing is known. Bytes are there only with ``states``. Its
+    scenario describes the run as far as it is known; it cannot be computed from it.
+    """
+
+    engine: str
+    engine_version: str
+    states: bool
+    free_known: bool  # whether the free queue was recorded
+    unknown: dict[int, list[PhaseName]]
+
+    def knows(self, step: int, phase: PhaseName) -> bool:
+        return phase not in self.unknown.get(step, [])
+
+
 Contents = dict[tuple[int, StateKind, int], bytes]
 
 
 class Trace(_Record):
-    """A whole run."""
+    """A whole run: one of ours, or a recording of another engine's (``recorded``)."""
 
     format_version: int = FORMAT_VERSION
     scenario: Scenario
@@ -333,6 +351,7 @@ class Trace(_Record):
     states: list[StateSpec]
     initial_tables: Tables
     steps: list[Step]
+    recorded: Recorded | None = None
 
     @property
     def violations(self) -> list[Violation]:

@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the verdicts as JSON")
+    form.add_argument("--html", type=Path, metavar="OUT", help="write a replay in one file")
     form.add_argument(
         "--cut", type=Path, metavar="OUT", help="write a recording of these steps alone"
     )
@@ -45,6 +46,8 @@ def replay_command(options: argparse.Namespace) -> int:
         span = span.counted(1 + max((s.index for s in _read(options.recording)[1]), default=-1))
     if options.cut is not None:
         return _cut(options, span)
+    if options.html is not None:
+        return _html(options, span)
     return _json(options, span) if options.json else _log(options, span)
 
 
@@ -124,6 +127,20 @@ def _cut(options: argparse.Namespace, span: Span) -> int:
         _say(remark)
     _say(f"{options.cut}: {options.cut.stat().st_size / 1e6:.1f} MB")
     return OK
+
+
+def _html(options: argparse.Namespace, span: Span) -> int:
+    from mambaviz.recording.replay import replay
+    from mambaviz.viz.export import replay_html
+
+    only = frozenset({options.request}) if options.request else frozenset[str]()
+    found = replay(open_recording(options.recording), span, only)
+    with _opened(options.html) as out:
+        out.write(replay_html(found.trace, step=found.opening[0], phase=found.opening[1]))
+    for remark in found.remarks:
+        _say(remark)
+    _say(found.summary)
+    return WRONG if found.verdicts else OK
 
 
 def _opened(out: Path) -> TextIO:

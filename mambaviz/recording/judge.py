@@ -19,7 +19,7 @@ from mambaviz.recording.lines import CopyRow, Head, Scheduled
 from mambaviz.recording.rules import RuleName, Verdict
 from mambaviz.recording.steps import GroupRows, RecordedStep, Row
 from mambaviz.recording.values import built_fields
-from mambaviz.trace import MetadataField, PhaseName, StateKind, TensorRecord
+from mambaviz.trace import Invariant, MetadataField, PhaseName, StateKind, TensorRecord
 
 NO_COLUMN = -1
 
@@ -96,18 +96,23 @@ class Judge:
         self._lists: dict[str, GroupRows] = {}  # as last judged
         self._holders: Counter[int] = Counter()  # lists that a block stands in
         self._lists_known = False  # whether every holder is in them
+        self.decodes: dict[str, bool] = {}  # which rows of the step judged last are decodes
+        self.compared: Counter[Invariant] = Counter()  # in the step judged last
         self._group: dict[int, int] = {}  # of every block that stood in a list, the last one
 
     def step(self, step: RecordedStep) -> list[Verdict]:
         """Everything in one step that contradicts a rule; steps come in order."""
         self.now = step
         self.ledger.written.clear()
+        self.compared.clear()
         if step.lost:
             self._know_nothing()
         for came in step.came:
             if came.prefix is not None:
                 self.ledger.prefixes[came.id] = came.prefix
-        found = [*self._scheduled(), *self._allocated(), *self._rows()]
+        found = [*self._scheduled()]
+        self.decodes = {r.id: self.is_decode(r, self.memory[r.id]) for r in step.requests}
+        found += [*self._allocated(), *self._rows()]
         if step.schedule is not None:
             found += [*self._pre_copied(), *self._described(), *self._forwarded()]
             found += [*self._accepted(), *self._post_copied()]
@@ -213,6 +218,7 @@ class Judge:
         if self.facts.num_blocks is None:
             return
         for group, row in enumerate(rows):
+            self.compared["I7"] += len(row or ())
             for column, block in enumerate(row or ()):
                 if not 0 <= block < self.facts.num_blocks:
                     yield self._verdict(
@@ -231,6 +237,7 @@ class Judge:
         assert self.now.blocks is not None
         registered = self.now.blocks.registered
         for group, row in enumerate(rows):
+            self.compared["I5"] += len(row or ())
             for column, block in enumerate(row or ()):
                 if block and self._holders[block] > 1 and registered is not None:
                     if block in registered:
@@ -274,6 +281,7 @@ class Judge:
         if blocks is None or blocks.free_queue is None or total is None or not self._lists_known:
             return
         free = Counter(blocks.free_queue)
+        self.compared["I6"] += total - 1
         for block in range(1, total):
             held = self._holders[block] > 0
             if free[block] + held != 1:
@@ -555,6 +563,7 @@ class Judge:
         block_list = self.now.block_list(request, group)
         if not block or block_list is None:
             return
+        self.compared["I5"] += 1
         if block not in block_list:
             others = [name for name in self._holders_of(block) if name != request]
             where = (
@@ -634,7 +643,7 @@ class Judge:
                     name,
                     request.computed,
                     request.scheduled,
-                    not self._is_decode(request, memory),
+                    not self.is_decode(request, memory),
                     ids,
                     accepted or 1,
                     memory.base,
@@ -642,7 +651,7 @@ class Judge:
             )
         return batch
 
-    def _is_decode(self, request: Scheduled, memory: Memory) -> bool:
+    def is_decode(self, request: Scheduled, memory: Memory) -> bool:
         """Section 4.2: decodes and the short extends that count as such."""
         if memory.base is None:  # admitted before the recording began
             fits = request.known is None or request.computed == request.known - 1
@@ -682,7 +691,7 @@ class Judge:
             return
         decode = view.is_decode(request.id)
         if decode is None:
-            decode = self._is_decode(request, memory)
+            decode = self.is_decode(request, memory)
         row = _ForwardRow(request, group, slots, view, memory)
         if facts.mode == "all":
             reads, writes = self._all_mode(row, decode)
@@ -757,6 +766,7 @@ class Judge:
             if column is None:
                 continue
             block = _at(row.slots, column)
+            self.compared.update(("I2", "I4", "I7"))
             if block is None:
                 yield self._verdict(
                     "columns",
@@ -1034,6 +1044,7 @@ class Judge:
             held = self.ledger.of(kind).get((group, block))
             if held is None or (kind == "temporal" and self.facts.ring):
                 continue
+            self.compared["I1"] += 1
             wrong = held.tokens != tokens or self.ledger.differ(held.request, owner, tokens)
             if wrong:
                 yield self._verdict(

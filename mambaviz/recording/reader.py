@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ class Reader:
 
     def __post_init__(self) -> None:
         self.number = 0
+        self.digest = hashlib.sha256()  # of all lines read so far: tells recordings apart
         self.head = self._read_head()
 
     def _next(self) -> bytes:
@@ -50,6 +52,7 @@ class Reader:
             raise RecordingError(f"{self.name} cannot be read on: {error}") from None
         if raw:
             self.number += 1
+            self.digest.update(raw)
         if len(raw) > LONGEST_LINE:
             raise RecordingError(
                 f"{self.name}, line {self.number}: it is longer than {LONGEST_LINE} bytes, which "

@@ -30,6 +30,8 @@ from mambaviz.viz import (
 )
 from mambaviz.viz.changes import Scales
 from mambaviz.viz.lanes import Axis
+from mambaviz.viz.recorded_words import pool_text as recorded_pool
+from mambaviz.viz.recorded_words import recorded_words
 from mambaviz.viz.scene import Primitive, body_json, primitive_json, short
 from mambaviz.viz.theme import CHANGES, EASING, LANES, MOTION, STATE
 from mambaviz.viz.timelines import Bodies, Channel, Table
@@ -307,11 +309,12 @@ class _Packer:
         self._panel(f"width:{layer}", frame, short(width), lambda: short(width))
 
     def _texts(self, frame: Frame) -> None:
+        tell = words if self.trace.recorded is None else recorded_words
         for layer in self.layers:
             if layer in self.twins:
                 continue  # a sentence names no layer
             for index, request in enumerate(self.requests):
-                told = words(frame, request, layer)
+                told = tell(frame, request, layer)
                 self._panel(f"words:{index}:{layer}", frame, told, partial(_words_json, told))
         reasons = tables.why(frame)
         self._panel("why", frame, reasons, lambda: _why_json(reasons))
@@ -456,6 +459,8 @@ def requests_about(step: Step, phase: int) -> tuple[str, ...]:
 
 def pool_text(frame: Frame) -> str:
     """Where the pool's blocks are, in words that add up."""
+    if frame.trace.recorded is not None:
+        return recorded_pool(frame)
     free, cached = pool_counts(frame)
     total = frame.trace.scenario.engine.num_blocks - 1
     owned = total - free - cached

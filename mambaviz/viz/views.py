@@ -263,6 +263,11 @@ class Frame:
     def after_accept(self) -> bool:
         return self.phase_index >= _ACCEPT
 
+    @property
+    def has_bytes(self) -> bool:
+        """Whether what lies in the blocks is known; a recording may hold indices alone."""
+        return self.trace.recorded is None or self.trace.recorded.states
+
     def request_step(self, request: str) -> RequestStep | None:
         return self.step.requests.get(request)
 
@@ -424,6 +429,8 @@ class Frame:
         block, role = row.worker_row[group][column], row.roles[group][column]
         if layer is None:
             return BlockView(column, block, role, None, (), 0, state=False)
+        if not self.has_bytes:
+            return self._block_without_bytes(request, group, layer, column)
         label = self.label(layer, block)
         if role == "retired":
             holder = self._holder(request, group, block)
@@ -445,6 +452,23 @@ class Frame:
             offset=offset,
             stale=(layer, "temporal", block) in self.stale and role != "cached",
             wrong=block != 0 and self.is_wrong(layer, block),
+        )
+
+    def _block_without_bytes(self, request: str, group: int, layer: int, column: int) -> BlockView:
+        row = self.tables.rows[request]
+        block, role = row.worker_row[group][column], row.roles[group][column]
+        retired = role == "retired"
+        return BlockView(
+            column=column,
+            block=block,
+            role=role,
+            absorbed=None,
+            window=(),
+            offset=0,
+            holder=self._holder(request, group, block) if retired else "",
+            kept=retired and self.is_kept(block),
+            wrong=block != 0 and not retired and self.is_wrong(layer, block),
+            state=False,
         )
 
     def window_offset(self, request: str, role: Role) -> int:
@@ -507,6 +531,9 @@ class Frame:
         block_size = self.trace.scenario.engine.effective_block_size
         if row is None or not row.worker_row[group]:
             note = self.absence(request) if row is None else "it has no blocks yet"
+            return StateView((), (), None, 1, (), block_size, 0, STATE.bar_cell, note)
+        if not self.has_bytes:
+            note = "the recording holds indices, no bytes"
             return StateView((), (), None, 1, (), block_size, 0, STATE.bar_cell, note)
         copies = self.copies(request, layer)
         copy = copies[0] if copies else None

@@ -1,0 +1,134 @@
+"""The sentences of `mambaviz.viz.words` for a recording: nothing is said of what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mambaviz.trace import Decision, PhaseName
+from mambaviz.viz.views import Frame
+from mambaviz.viz.words import Span, Words, words
+
+Told = tuple[str, list[Span]]
+
+# Phases whose sentences are made of the scheduler's numbers alone.
+_AS_EVER: frozenset[PhaseName] = frozenset({"schedule", "accept"})
+
+
+def recorded_words(frame: Frame, request: str, layer: int) -> Words:
+    """What the recording says of a phase, seen from one request."""
+    step, phase = frame.step, frame.phase.name
+    recorded = frame.trace.recorded
+    assert recorded is not None
+    if not step.order:
+        return Words("Nothing is scheduled in this step.", ())
+    broken = [
+        Span(f"{found.message}. ", "wrong") for found in step.violations if found.phase == phase
+    ][:1]
+    if not recorded.knows(step.index, phase):
+        text = Span("The recording has no line of it, so nothing is drawn here.")
+        return Words(f"The phase {phase} was not recorded.", (*broken, text))
+    told = request if request in step.requests else step.batch_order[0]
+    if phase in _AS_EVER:
+        found = words(frame, told, layer)
+        return found if broken else Words(found.headline, found.sentence)
+    headline, spans = _TELL[phase](frame, told)
+    return Words(headline, (*broken, *spans))
+
+
+def pool_text(frame: Frame) -> str:
+    """Where the pool's blocks are, as far as it was recorded."""
+    total = frame.trace.scenario.engine.num_blocks - 1
+    if frame.step.free_count or (frame.trace.recorded and frame.trace.recorded.free_known):
+        return f"pool: {frame.step.free_count} of {total} blocks free or only cached"
+    return f"pool: {total} blocks; how many are free was not recorded"
+
+
+def _allocate(frame: Frame, request: str) -> Told:
+    row, before = frame.tables.rows.get(request), frame.tables_before.rows.get(request)
+    if row is None:
+        return "The lists after allocation.", [Span(f"Of {request} no list was recorded.")]
+    spans = [Span(request, "strong"), Span("’s list is ")]
+    for group, ids in enumerate(row.block_list):
+        shown = " ".join(str(block) if block else "∅" for block in ids)
+        name = f"group {group} " if len(row.block_list) > 1 else ""
+        spans.append(Span(f"{', ' if group else ''}{name}[{shown}]"))
+    had = {b for ids in before.block_list for b in ids} if before is not None else set()
+    new = [b for ids in row.block_list for b in ids if b and b not in had]
+    spans.append(Span(f"; new: {', '.join(map(str, new))}. " if new else "; no block is new. "))
+    fresh = set(frame.tables.registered) - set(frame.tables_before.registered)
+    if fresh:
+        named = ", ".join(f"{b} for {frame.tables.registered[b]}" for b in sorted(fresh))
+        spans += [Span("Registered for reuse: "), Span(f"block {named}", "cached"), Span(". ")]
+    fresh_of = "gets new blocks" if new else "needs no new block"
+    return f"{request} {fresh_of}.", [*spans, Span(f"{pool_text(frame).capitalize()}.")]
+
+
+def _copies(frame: Frame, request: str) -> Told:
+    copied = [one for one in frame.phase.decisions if one.copies]
+    what = "pre-copy" if frame.phase.name == "pre-copy" else "postprocess"
+    headline = (
+        f"The {what} copies the state of {', '.join(one.request for one in copied)}."
+        if copied
+        else f"The {what} was called; no copy is seen in the recording."
+    )
+    mine = frame.decision(request)
+    others = [one for one in frame.phase.decisions if one.request != request]
+    spans = [Span(request, "strong"), Span(f": {_decided(mine)}. ")] if mine is not None else []
+    return headline, [*spans, *(Span(f"{one.request}: {_decided(one)}. ") for one in others[:6])]
+
+
+def _decided(one: Decision) -> str:
+    values = [f"accepted count {one.accepted}"] if one.accepted is not None else []
+    if one.accepted_out is not None and one.accepted_out != one.accepted:
+        values.append(f"{one.accepted_out} afterwards")
+    if one.copies and one.src_col is not None:
+        values.append(f"column {one.src_col} → {one.dst_col}, bias {one.bias}")
+    elif one.dst_col is not None or one.src_col is not None:
+        values.append(f"column {one.dst_col if one.dst_col is not None else one.src_col}")
+    return ", ".join([*values, one.outcome])
+
+
+def _metadata(frame: Frame, request: str) -> Told:
+    counts = {f.name: f.value for built in frame.step.metadata[:1] for f in built.fields}
+    headline = (
+        f"The builder counts {counts.get('num_decodes', '?')} decodes and "
+        f"{counts.get('num_prefills', '?')} prefills."
+    )
+    running = frame.step.requests[request]
+    spans = [Span(request, "strong"), Span(f" is a {running.row_class}: {running.class_rule}. ")]
+    return headline, [*spans, Span("The panel Metadata has every field that was recorded.")]
+
+
+def _forward(frame: Frame, request: str) -> Told:
+    total = sum(other.num_scheduled for other in frame.step.requests.values())
+    running = frame.step.requests[request]
+    headline = f"The layers take in {total} token{'s' * (total != 1)}."
+    last = running.num_computed + running.num_scheduled - 1
+    spans = [Span(request, "strong"), Span(f" takes in tokens {running.num_computed}–{last}. ")]
+    bytes_known = frame.trace.recorded is not None and frame.trace.recorded.states
+    if not bytes_known:
+        spans.append(Span("No bytes were recorded, so what lies in the blocks is not shown."))
+    return headline, spans
+
+
+def _commit(frame: Frame, _request: str) -> Told:
+    step = frame.step
+    counts = ", ".join(f"{name} {count}" for name, count in step.num_computed_after.items())
+    finished = ", ".join(step.finished_after)
+    headline = f"{finished} finished." if finished else f"Computed now: {counts or 'not recorded'}."
+    compared = sum(check.compared for check in step.checks)
+    judged = "" if step.violations else f"{compared} numbers agree with the rules. "
+    return headline, [
+        Span(f"Computed now: {counts}. " if finished and counts else ""),
+        Span(judged),
+    ]
+
+
+_TELL: dict[PhaseName, Callable[[Frame, str], Told]] = {
+    "allocate": _allocate,
+    "pre-copy": _copies,
+    "metadata": _metadata,
+    "forward": _forward,
+    "post-copy": _copies,
+    "commit": _commit,
+}
