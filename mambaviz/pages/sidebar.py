@@ -7,7 +7,7 @@ from html import escape
 import streamlit as st
 
 from mambaviz.limits import MOST_UPLOAD_MB
-from mambaviz.pages import editor, export_menu, shell, state, try_out
+from mambaviz.pages import editor, export_menu, replaying, shell, state, try_out
 from mambaviz.pages.runs import Run
 from mambaviz.pages.state import BACKEND_CHOICES, BackendChoice, PageState
 from mambaviz.scenario import PRESETS, AcceptanceRate, RequestPlan, Scenario, ScenarioError
@@ -166,6 +166,7 @@ def _scenario_buttons(view: PageState) -> None:
         on_click="ignore",
         width="stretch",
     )
+    replaying.door()
 
 
 def _open_json() -> None:

@@ -37,6 +37,7 @@ from mambaviz.pages.lesson_state import Lesson
 from mambaviz.pages.packing import pack, unpacked
 from mambaviz.pages.reports_state import ReportsView
 from mambaviz.pages.sizes_state import SizesView
+from mambaviz.recording.shelf import OWN_FILE, examples
 from mambaviz.scenario import (
     DEFAULT_PRESET,
     PRESETS,
@@ -96,6 +97,7 @@ class PageState(BaseModel):
 
     preset: str = DEFAULT_PRESET
     custom: Scenario | None = None
+    recording: str | None = None  # an example's name, or OWN_FILE; takes the place of both
     step: Annotated[int, Field(ge=0)] = OPENINGS[DEFAULT_PRESET][0]
     phase: PhaseName = OPENINGS[DEFAULT_PRESET][1]
     opening: bool = False
@@ -167,6 +169,8 @@ def opened(**values: Any) -> PageState:
     lesson = values.get("lesson")
     if lesson is not None and not values.keys() & {"step", "phase"}:
         return PageState(**{**dict(lesson.stops[0]), **values})
+    if values.get("recording") is not None and not values.keys() & {"step", "phase"}:
+        return PageState(**{"step": START[0], "phase": START[1], "opening": True, **values})
     preset = values.get("preset", DEFAULT_PRESET)
     from_start = values.keys() & {"custom", "step", "phase"}
     step, phase = START if from_start else OPENINGS.get(preset, START)
@@ -182,15 +186,19 @@ def opened(**values: Any) -> PageState:
 def to_link(state: PageState) -> dict[str, str]:
     """Query parameters of a link to exactly this view; what has its default is left out."""
     link: dict[str, str] = {}
-    if state.custom is not None:
+    if state.recording is not None:
+        link["recording"] = state.recording
+    elif state.custom is not None:
         link["run"] = pack(state.custom)
     elif state.preset != DEFAULT_PRESET:
         link["preset"] = state.preset
+    if state.recording is not None and not state.opening:
+        link |= {"step": str(state.step), "phase": state.phase}
     source: dict[str, Any] = {"custom": state.custom} if state.custom else {"preset": state.preset}
     default = opened(**source, lesson=state.lesson)
     places = [(view.opening, view.step, view.phase) for view in (state, default)]
     other_request = state.lesson is not None and state.request != default.request
-    if places[0] != places[1] or other_request:
+    if state.recording is None and (places[0] != places[1] or other_request):
         link |= {"step": str(state.step), "phase": state.phase}
         default = default.changed(request=None)  # what a link with a place and no request means
     for name in ("request", "layer", "backend", "theme"):
@@ -260,7 +268,7 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
     for own, named in INSTEAD.items():
         if own in values:
             values.pop(named, None)
-    if problems.keys() & {"run", "preset"}:
+    if problems.keys() & {"run", "preset", "recording"}:
         values = {name: values[name] for name in values if name not in OF_A_RUN}
     if "run" in values:
         values["custom"] = values.pop("run")
@@ -334,6 +342,20 @@ def _read_preset(text: str) -> str:
     return text
 
 
+def _read_recording(text: str) -> str:
+    if text == OWN_FILE:
+        raise ValueError(
+            "This link shows a recording that was opened from a file, which no link can hold: "
+            "open the file again, or pass on the self-contained replay."
+        )
+    if text not in examples():
+        raise ValueError(
+            f"This link asks for a recording “{text[:40]}”, which does not exist, so "
+            f"“{PRESETS[DEFAULT_PRESET].name}” is shown."
+        )
+    return text
+
+
 def _read_batch(text: str) -> str:
     if text not in BATCHES:
         raise ValueError(
@@ -390,6 +412,7 @@ def _read_hidden(text: str) -> tuple[str, ...]:
 READERS: Mapping[str, Callable[[str], Any]] = {
     "run": unpack,
     "preset": _read_preset,
+    "recording": _read_recording,
     "step": _read_count("step"),
     "phase": _read_choice("phase", PHASES),
     "request": _read_request,  # whether the run has it shows when the run is there
@@ -411,7 +434,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 }
 
 # What belongs to the run that a link names, and goes with it if it cannot be read.
-OF_A_RUN = ("run", "preset", "step", "phase", "request", "layer", "lesson", "stops")
+OF_A_RUN = ("run", "preset", "recording", "step", "phase", "request", "layer", "lesson", "stops")
 
 # What is packed takes the place of what is named.
 INSTEAD = {

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 import streamlit as st
 
-from mambaviz.pages import editor, lesson, shell, sidebar, state, tabs, try_out
+from mambaviz.pages import editor, lesson, replaying, shell, sidebar, state, tabs, try_out
 from mambaviz.pages.plain import plain
 from mambaviz.pages.progress import in_the_queue
 from mambaviz.pages.runs import Job, JobKey, Run, RunStore, live_engine, recorded_run
@@ -55,6 +55,9 @@ def page() -> None:
     st.session_state["page_runs"] = st.session_state.get("page_runs", 0) + 1
     st.session_state.setdefault("followed", 0)
     shell.frame(view)
+    if view.recording is not None:
+        replaying.page(view)
+        return
     screen = choose(view)
     taught = view.lesson is not None and not lesson.nothing_left(screen.current_run, view)
     if "sidebar" not in view.hide and not taught:

@@ -49,6 +49,7 @@ from mambaviz.viz.words import Words, boundary_reached, pool_counts, words
 
 Json = Any
 
+NEEDS_BYTES = ["I3"]  # what nobody can judge by indices
 PACK_FROM = 1_000_000  # characters; shorter ones are drawn at once, without unpacking
 
 
@@ -134,6 +135,11 @@ class _Packer:
         self.roles: set[Role] = set()  # that occur in this run
         self.statuses: set[RowStatus] = set()
 
+    @property
+    def has_bytes(self) -> bool:
+        """Whether what lies in the blocks is known; a recording may hold indices alone."""
+        return self.trace.recorded is None or self.trace.recorded.states
+
     def pack(self, progress: Callable[[int], None]) -> Json:
         steps = []
         for frame in frames(self.trace):
@@ -164,6 +170,8 @@ class _Packer:
             "signs": {event: _parts(shapes.event_sign(event)) for event in shapes.EVENTS},
             "events_in_words": shapes.EVENTS,
             "invariants": INVARIANTS,
+            "unjudged": [] if self.has_bytes else NEEDS_BYTES,
+            "bytes": self.has_bytes,
             "legend": self._legend(),
             "meanings": tables.meanings(self.trace.scenario.engine.mode),
             "steps": steps,

@@ -17,7 +17,7 @@ from mambaviz.viz.lanes import ends_of
 from mambaviz.viz.scene import Body, Links, Mark, Path, Rect, Text
 from mambaviz.viz.shapes import n
 from mambaviz.viz.theme import STATE as Z
-from mambaviz.viz.views import BarView, CopyView, StateView, StripView
+from mambaviz.viz.views import NO_BYTES, BarView, CopyView, StateView, StripView
 
 LETTER = 6.4  # px, the mean width of one in the notes
 
@@ -32,11 +32,19 @@ def state(view: StateView) -> tuple[Mark, ...]:
 
 def _absent(note: str) -> Iterator[Mark]:
     """Why there is no state, in the middle of the place where it will be."""
-    lines = (
-        ("mid s14 semi", f"No state on show: {note}."),
-        ("mid m s125", "A request has state only while it owns blocks."),
-        ("mid m s125", "On the Watch page, the tab Block life-line shows what each block holds."),
-    )
+    lines = [("mid s14 semi", f"No state on show: {note}.")]
+    if note == NO_BYTES:
+        lines.append(
+            ("mid m s125", "Lists, rows, columns, counts and copies are as the engine had them.")
+        )
+    else:
+        lines += [
+            ("mid m s125", "A request has state only while it owns blocks."),
+            (
+                "mid m s125",
+                "On the Watch page, the tab Block life-line shows what each block holds.",
+            ),
+        ]
     for index, (cls, text) in enumerate(lines):
         yield Mark(
             f"note{index or ''}", Z.width / 2, Z.height / 2 - 30 + 22 * index, _text(cls, text)

@@ -40,6 +40,7 @@ Rows = tuple[int | None, ...]
 T = TypeVar("T")
 
 _ACCEPT = PHASES.index("accept")
+NO_BYTES = "the recording holds indices, no bytes"
 MOST_BARS = 7  # the last columns of a row are the ones at work
 
 
@@ -533,8 +534,7 @@ class Frame:
             note = self.absence(request) if row is None else "it has no blocks yet"
             return StateView((), (), None, 1, (), block_size, 0, STATE.bar_cell, note)
         if not self.has_bytes:
-            note = "the recording holds indices, no bytes"
-            return StateView((), (), None, 1, (), block_size, 0, STATE.bar_cell, note)
+            return StateView((), (), None, 1, (), block_size, 0, STATE.bar_cell, NO_BYTES)
         copies = self.copies(request, layer)
         copy = copies[0] if copies else None
         strips, ribbons = self._strips(request, group, layer, copy)

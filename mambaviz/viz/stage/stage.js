@@ -577,7 +577,7 @@ class Stage {
     const how = manner === "copy" ? "copy" : "jump";
     this.changePicture.show(new Map(), "jump", this.speed);
     this.changePicture.show(marks, how, this.speed);
-    this.find(".changes .nothing").textContent = none ? "No block changes in this phase." : "";
+    this.find(".changes .nothing").textContent = !none ? "" : run.bytes ? "No block changes in this phase." : "The recording holds indices, no bytes.";
     this.find(".change-picture").toggleAttribute("hidden", this.hex || none);
     this.find(".hex").hidden = !this.hex || none;
     if (this.hex) hexDump(this.find(".hex"), this.changePicture);
@@ -719,6 +719,7 @@ class Stage {
     const texts = run.steps[step].lamps;
     [...this.find(".lamps").querySelectorAll(".lamp")].forEach((lamp, index) => {
       const bad = broken.has(run.invariants[index]);
+      if (run.unjudged.includes(run.invariants[index])) return this.darken(lamp, run.invariants[index]);
       lamp.classList.toggle("bad", bad);
       lamp.dataset.now = `${texts[index].split("; ").slice(1).join("; ")}; ${bad ? "broken, press for the place" : "holds"}.`;
       lamp.setAttribute("aria-label", `${texts[index]}; ${bad ? "broken" : "holds"}`);
@@ -728,6 +729,14 @@ class Stage {
       );
     });
     if (!this.find(".findings").hidden) this.fillFindings();
+  }
+
+  // A lamp that says nothing: what it stands for cannot be told from indices.
+  darken(lamp, name) {
+    lamp.dataset.now = "not judged: the recording holds indices, no bytes.";
+    lamp.setAttribute("aria-label", `${name}: not judged, the recording holds indices, no bytes`);
+    lamp.classList.add("unjudged");
+    lamp.firstChild.replaceChildren(svgNode("path", { d: "M3 6h8v2h-8z" }, "disc"));
   }
 
   openLamp(name) {

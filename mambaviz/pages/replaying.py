@@ -1,0 +1,407 @@
+"""A recording of another engine on the Watch page: opened, judged, and walked through.
+
+The stage is the one of our own runs; what was not recorded it says so. The sidebar has what is
+known of the engine and a choice of requests, the part below the stage every verdict and the log.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+from dataclasses import asdict, dataclass, replace
+from html import escape
+from typing import Any
+
+import streamlit as st
+
+from mambaviz.limits import LONGEST_SENTENCE, MOST_REQUESTS
+from mambaviz.pages import shell, state
+from mambaviz.pages.plain import plain
+from mambaviz.pages.runs import Run
+from mambaviz.pages.stage_component import StageState, stage
+from mambaviz.pages.state import PageState
+from mambaviz.pages.wishes import standing
+from mambaviz.recording.lines import Head
+from mambaviz.recording.reader import Reader, RecordingError
+from mambaviz.recording.replay import Replay, replay, request_names
+from mambaviz.recording.rules import RULES, Verdict
+from mambaviz.recording.shelf import OWN_FILE, example_head, examples
+from mambaviz.recording.told import step_lines, verdict_lines
+from mambaviz.viz.export import replay_html
+from mambaviz.viz.stamp import run_name
+
+MOST_MB = 20  # of a file; a larger one is cut on the command line
+FILE = "recording-file"  # in the session: the bytes of the reader's own recording
+ONLY = "recording-only"  # and the requests chosen
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A recording with all its requests, and as it is drawn: with the chosen ones alone."""
+
+    name: str
+    whole: Replay
+    run: Run
+
+
+def door() -> None:
+    """The button in the sidebar of our own runs behind which recordings are."""
+    with st.popover("Replay a recording", width="stretch"):
+        st.markdown(
+            "What a serving engine did, recorded with `MAMBAVIZ_RECORD=run.jsonl`, judged step by "
+            "step."
+        )
+        _choice(None)
+        _uploader()
+
+
+def _choice(shown: str | None) -> None:
+    names = [*examples()]
+    if not names:
+        return
+    st.session_state["recording-example"] = shown if shown in names else None
+    st.selectbox(
+        "Example",
+        names,
+        key="recording-example",
+        format_func=lambda name: example_head(name).title or name,
+        placeholder="three real runs",
+        on_change=_take_example,
+    )
+
+
+def _take_example() -> None:
+    name = st.session_state["recording-example"]
+    if name is not None:
+        _show(name)
+
+
+def _uploader() -> None:
+    number = st.session_state.get("recordings-opened", 0)
+    st.file_uploader(
+        f"A recording, up to {MOST_MB} MB",
+        type=["jsonl", "gz"],
+        max_upload_size=MOST_MB,
+        key=f"recording {number}",
+        on_change=_take_file,
+        help="A larger one: `python -m mambaviz replay run.jsonl --steps 100:400 --cut part.jsonl`",
+    )
+
+
+def _take_file() -> None:
+    """Callback: look at a file, or say what is wrong with it and change nothing."""
+    number = st.session_state.get("recordings-opened", 0)
+    file = st.session_state.get(f"recording {number}")
+    if file is None:
+        return
+    st.session_state["recordings-opened"] = number + 1
+    try:
+        st.session_state[FILE] = (file.name, unpacked(file.name, file.getvalue()))
+        st.session_state.pop(ONLY, None)
+        _read(st.session_state[FILE][0], st.session_state[FILE][1], frozenset())
+    except RecordingError as error:
+        st.session_state.pop(FILE, None)
+        state.say(f"{file.name} was not opened: {error}")
+        return
+    _show(OWN_FILE)
+
+
+def unpacked(name: str, data: bytes) -> bytes:
+    """The text of a recording. Raises `RecordingError` for more than this page takes."""
+    if name.endswith(".gz"):
+        try:
+            with gzip.open(io.BytesIO(data)) as stream:
+                data = stream.read(MOST_MB * 10**6 + 1)
+        except (OSError, EOFError) as error:
+            raise RecordingError(f"it cannot be unpacked: {error}") from None
+    if len(data) > MOST_MB * 10**6:
+        raise RecordingError(
+            f"it has more than {MOST_MB} MB, which is all that this page takes; cut it with python "
+            "-m mambaviz replay FILE --steps 0:400 --cut PART, or replay it on the command line"
+        )
+    return data
+
+
+def _show(name: str) -> None:
+    st.session_state.pop(ONLY, None)
+    state.say("")
+    state.update(recording=name, step=0, phase="schedule", request=None, layer=0, opening=True)
+
+
+def leave() -> None:
+    """Back to our own runs."""
+    state.update(recording=None, step=0, phase="schedule", request=None, opening=False)
+
+
+# --------------------------------------------------------------------------------------
+# The page
+# --------------------------------------------------------------------------------------
+
+
+def page(view: PageState) -> None:
+    """Instead of a run of our own. What cannot be drawn leaves its sentence and the sidebar."""
+    with st.container(key="messages"):
+        if state.notice():
+            st.warning(plain(state.notice()), icon=":material/info:")
+        with st.spinner("Reading and judging the recording"):
+            shown = _shown(view)
+    if "sidebar" not in view.hide:
+        _sidebar(view, shown)
+    if shown is None:
+        return
+    with st.container(key="verdict"):
+        _verdict(shown)
+    _stage(shown)
+
+
+def _shown(view: PageState) -> Shown | None:
+    try:
+        name, data = _source(view)
+        whole = _read(name, data, frozenset())
+        only = st.session_state.get(ONLY, frozenset())
+        drawn = _read(name, data, only) if only else whole
+        run = _run(drawn)
+    except RecordingError as error:
+        st.error(plain(str(error)), icon=":material/error:")
+        return None
+    return Shown(name, whole, run)
+
+
+def _source(view: PageState) -> tuple[str, bytes]:
+    """Name and bytes of what is asked for. Raises `RecordingError` if it is not here any more."""
+    if view.recording == OWN_FILE:
+        held = st.session_state.get(FILE)
+        if held is None:
+            raise RecordingError("the recording is not here any more: open its file again")
+        return held
+    assert view.recording is not None
+    return view.recording, gzip.decompress(examples()[view.recording].read_bytes())
+
+
+def _read(name: str, data: bytes, only: frozenset[str]) -> Replay:
+    return _read_once(hashlib.sha256(data).hexdigest(), name, only, data)
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _read_once(_digest: str, name: str, only: frozenset[str], _data: bytes) -> Replay:
+    """A recording with the requests chosen, or the first ones that go wrong if there are many."""
+    names = only
+    if not names:
+        steps = _names(name, _data)
+        names = frozenset(steps[:MOST_REQUESTS]) if len(steps) > MOST_REQUESTS else only
+    return replay(Reader(io.BytesIO(_data), name), only=names)
+
+
+def _names(name: str, data: bytes) -> list[str]:
+    from mambaviz.recording.steps import Gatherer
+
+    return request_names(Gatherer().steps(Reader(io.BytesIO(data), name).lines()))
+
+
+@st.cache_resource(max_entries=8, show_spinner=False, hash_funcs={Replay: id})
+def _run(drawn: Replay) -> Run:
+    run = Run(drawn.trace, recorded=True)
+    _ = run.payload.packed
+    return run
+
+
+def _verdict(shown: Shown) -> None:
+    """What the judge says of the whole recording, and a way to the first broken step."""
+    whole = shown.whole
+    for remark in whole.remarks:
+        st.info(plain(remark), icon=":material/content_cut:")
+    if whole.first is None:
+        st.success(plain(whole.summary), icon=":material/check_circle:")
+        return
+    text, button = st.columns([4, 1], vertical_alignment="center")
+    text.error(plain(whole.summary[:LONGEST_SENTENCE]), icon=":material/error:")
+    button.button(
+        "First broken step", key="first-broken", on_click=_go, args=(whole,), width="stretch"
+    )
+
+
+def _go(whole: Replay) -> None:
+    step, phase = whole.opening
+    assert whole.first is not None
+    state.update(step=step, phase=phase, request=whole.first.request)
+
+
+@st.fragment
+def _stage(shown: Shown) -> None:
+    view = state.current()
+    run = shown.run
+    wish = standing("wish", run.payload.run, within(shown, view), state.session().wish)
+    hidden = [part for part in ("transport", "panels", "legend") if part in view.hide]
+    at = stage(run.payload, key="stage", wish=wish, hidden=hidden)
+    if at != within(shown, view):
+        state.follow(**asdict(at))
+    if "tabs" not in view.hide:
+        _tabs(shown, at)
+
+
+def within(shown: Shown, view: PageState) -> StageState:
+    """The view's place, as far as the recording has it; it opens at the first broken step."""
+    trace = shown.run.trace
+    known = {plan.id for plan in trace.scenario.requests}
+    request = view.request if view.request in known else None
+    step, phase = (view.step, view.phase)
+    if view.opening:
+        step, phase = shown.whole.opening if shown.whole.first else shown.run.payload.opening
+    layers = trace.scenario.layer.num_layers
+    place = StageState(min(step, len(trace.steps) - 1), phase, request, 0, view.details)
+    return replace(place, layer=min(view.layer, layers - 1))
+
+
+def _tabs(shown: Shown, at: StageState) -> None:
+    verdicts, log = st.tabs(["Verdicts", "Log"], key="replay-tab", on_change="rerun")
+    step = shown.whole.steps[at.step]
+    here = [verdict for verdict in shown.whole.verdicts if verdict.step == step.index]
+    if verdicts.open:
+        with verdicts:
+            st.html(verdict_table(shown.whole.verdicts, step.index))
+    if log.open:
+        with log:
+            first = bool(here) and shown.whole.first is here[0]
+            lines = [*step_lines(step), *verdict_lines(here, first=first)]
+            st.code("\n".join(lines), language=None, wrap_lines=True)
+
+
+MOST_ROWS = 200  # verdicts that the table lists
+
+
+def verdict_table(verdicts: tuple[Verdict, ...], now: int) -> str:
+    """Every verdict in a row; those of the step on screen are marked."""
+    if not verdicts:
+        return "<p>Nothing in this recording contradicts the rules.</p>"
+    rows = "".join(
+        f"<tr{' class=now' if verdict.step == now else ''}><td>{verdict.step}</td>"
+        f"<td>{verdict.phase}</td><td>{verdict.lamp or '–'}</td><td>{escape(verdict.rule)}</td>"
+        f"<td>{escape(verdict.request or '')}</td><td>{escape(verdict.message)}</td>"
+        f"<td>{RULES[verdict.rule].section}</td></tr>"
+        for verdict in verdicts[:MOST_ROWS]
+    )
+    left = len(verdicts) - MOST_ROWS
+    more = f"<p>… and {left} more; the command line lists all.</p>" if left > 0 else ""
+    names = ("step", "phase", "lamp", "rule", "request", "what", "section")
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    return f'<table class="mv-verdicts"><thead><tr>{head}</tr></thead>{rows}</table>{more}'
+
+
+# --------------------------------------------------------------------------------------
+# Sidebar
+# --------------------------------------------------------------------------------------
+
+
+def _sidebar(view: PageState, shown: Shown | None) -> None:
+    with st.sidebar:
+        with st.container(key="side-scenario"):
+            _choice(view.recording)
+            if shown is not None:
+                head = shown.whole.head
+                if head.story:
+                    st.html(f'<p class="mv-story">{escape(head.story)}</p>')
+                st.html(f"<h4>Recorded</h4>{facts_table(head)}{not_recorded(head)}")
+                _requests(shown)
+            with st.popover("Open another recording", width="stretch"):
+                _uploader()
+            st.button("Back to our own runs", on_click=leave, width="stretch")
+        with st.container(key="side-foot"):
+            left, right = st.columns(2, gap="xsmall")
+            with left:
+                if view.recording != OWN_FILE:
+                    shell.copy_link()
+            with right:
+                if shown is not None:
+                    _export(shown)
+            if view.recording == OWN_FILE:
+                st.caption("A file of yours is in no link: export the replay to pass it on.")
+
+
+def facts_table(head: Head) -> str:
+    rows = "".join(
+        f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>" for name, value in facts(head)
+    )
+    return f'<dl class="mv-facts">{rows}</dl>'
+
+
+def facts(head: Head) -> list[tuple[str, Any]]:
+    """What is known of the engine; what is not is left out."""
+    settings = head.settings
+    groups = head.groups or []
+    kinds = {kind: sum(group.kind == kind for group in groups) for kind in ("mamba", "attention")}
+    found = [
+        ("engine", f"{head.engine} {head.engine_version}"),
+        ("cache mode", settings.mode),
+        ("block size", f"{settings.block_size} tokens" if settings.block_size else None),
+        ("drafts per step", settings.num_spec),
+        ("runner", settings.runner.upper() if settings.runner else None),
+        ("layout", settings.layout),
+        ("blocks", f"{settings.num_blocks - 1} + null" if settings.num_blocks else None),
+        ("Mamba groups", kinds["mamba"] or None),
+        ("attention groups", kinds["attention"] or None),
+        ("token budget", settings.max_num_batched_tokens),
+        ("bytes", "yes" if head.states else "no"),
+    ]
+    return [(name, value) for name, value in found if value is not None]
+
+
+def not_recorded(head: Head) -> str:
+    """The seams that the recorder did not find, each with its reason."""
+    missing = [hook for hook in head.hooks or () if not hook.hooked]
+    if not missing:
+        return ""
+    lines = "".join(
+        f"<li><b>{escape(hook.seam)}</b>{': ' + escape(hook.why) if hook.why else ''}</li>"
+        for hook in missing
+    )
+    return (
+        f'<details class="mv-unhooked"><summary>{len(missing)} seams not recorded</summary>'
+        f"<ul>{lines}</ul></details>"
+    )
+
+
+def _requests(shown: Shown) -> None:
+    """Which requests are drawn; all are judged."""
+    names = request_names(shown.whole.steps)
+    if len(names) < 2:
+        return
+    st.session_state["recording-requests"] = sorted(
+        st.session_state.get(ONLY, frozenset()), key=names.index
+    )
+    st.multiselect(
+        "Only these requests",
+        names,
+        key="recording-requests",
+        placeholder=f"all {len(names)}" if len(names) <= MOST_REQUESTS else f"{MOST_REQUESTS}",
+        max_selections=MOST_REQUESTS,
+        on_change=_choose_requests,
+    )
+
+
+def _choose_requests() -> None:
+    st.session_state[ONLY] = frozenset(st.session_state["recording-requests"])
+
+
+def _export(shown: Shown) -> None:
+    view = state.current()
+    place = within(shown, view)
+
+    def made() -> str:
+        return replay_html(
+            shown.run.trace,
+            step=place.step,
+            phase=place.phase,
+            request=place.request,
+            layer=place.layer,
+            payload=shown.run.payload,
+        )
+
+    st.download_button(
+        "Export HTML",
+        made,
+        file_name=f"{run_name(shown.run.trace)}.html",
+        mime="text/html",
+        on_click="ignore",
+        width="stretch",
+    )

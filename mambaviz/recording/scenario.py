@@ -1,0 +1,195 @@
+"""A recording as a scenario of ours: same prompts as far as they were equal, same acceptance.
+
+It is only worth showing where our engine does what the recorded one did. `agreeing_steps` says how
+far that is: both give every request the same lists, id by id. Up to there bytes are real again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mambaviz.recording.lines import Head
+from mambaviz.recording.reader import RecordingError
+from mambaviz.recording.steps import RecordedStep
+from mambaviz.scenario import Scenario, ScenarioError, build
+from mambaviz.trace import Step
+
+_ALIAS_TOKENS = 1_000_000  # from here on tokens stand for an aliased block
+_OWN_TOKENS = 500_000  # from here on for what no alias covers
+
+
+def scenario_of(head: Head, steps: Sequence[RecordedStep]) -> Scenario:
+    """The scenario that a recording from an engine's start is one of, as far as can be told.
+
+    Raises `RecordingError` where it cannot be one of ours, with the reason.
+    """
+    if not steps or steps[0].index != 0 or any(r.kind != "new" for r in steps[0].requests):
+        raise RecordingError(
+            "it does not begin where its engine began, so no run can begin with it"
+        )
+    names = _names(steps)
+    links = {a: i for i, a in enumerate(dict.fromkeys(_aliases(steps)))}
+    data = {
+        "name": (head.title or f"{head.engine} {head.engine_version}")[:200],
+        "story": "Made from a recording; its tokens are stand-ins that are equal where the "
+        "recorded ones were.",
+        "engine": _engine(head),
+        "layer": _layer(head),
+        "requests": [
+            _request(head, number, name, steps, links) for number, name in enumerate(names)
+        ],
+        "events": list(_events(steps)),
+    }
+    try:
+        return build(data)
+    except ScenarioError as error:
+        raise RecordingError(f"our engine takes no such run: {error}") from None
+
+
+def agreeing_steps(ours: Iterable[Step], recorded: Sequence[RecordedStep]) -> int:
+    """How many steps, from the first on, give every scheduled request the recorded lists."""
+    count = 0
+    for step, theirs in zip(ours, recorded, strict=False):
+        if step.order != [request.id for request in theirs.requests]:
+            return count
+        tables = next((p.tables for p in step.phases if p.name == "allocate"), None)
+        for request in theirs.requests:
+            mine = step.requests[request.id]
+            if (mine.num_computed, mine.num_scheduled, mine.drafts) != (
+                request.computed,
+                request.scheduled,
+                request.drafts,
+            ):
+                return count
+            lists = theirs.blocks.lists.get(request.id) if theirs.blocks is not None else None
+            if tables is not None and lists is not None:
+                found = tables.rows[request.id].block_list
+                if [list(ids or ()) for ids in lists] != found:
+                    return count
+        count += 1
+    return count
+
+
+def _names(steps: Sequence[RecordedStep]) -> list[str]:
+    found: dict[str, None] = {}
+    for step in steps:
+        found |= dict.fromkeys(came.id for came in step.came)
+        found |= dict.fromkeys(request.id for request in step.requests)
+    return list(found)
+
+
+def _aliases(steps: Sequence[RecordedStep]) -> Iterator[int]:
+    for step in steps:
+        for came in step.came:
+            yield from came.prefix or ()
+
+
+def _engine(head: Head) -> dict[str, Any]:
+    settings, groups = head.settings, head.groups or []
+    mamba = [group for group in groups if group.kind == "mamba"]
+    known = {
+        name: getattr(settings, name)
+        for name in (
+            "mode",
+            "runner",
+            "layout",
+            "num_spec",
+            "num_blocks",
+            "max_num_batched_tokens",
+            "max_num_seqs",
+            "prefill_chunk_limit",
+            "max_model_len",
+            "retention",
+            "admission_gate",
+            "stop_before_last_token",
+            "drop_last_matched_block",
+            "register_draft_filled_blocks",
+            "replayssm_buffer_len",
+        )
+    }
+    engine = {name: value for name, value in known.items() if value is not None}
+    if settings.stop_before_last_token is None:
+        engine["stop_before_last_token"] = not head.engine_version.startswith(
+            ("0.28", "0.29", "0.30")
+        )
+    size = settings.block_size if settings.mode == "none" else None
+    return engine | {
+        "block_size": size or (mamba[0].block_size if mamba else settings.block_size),
+        "num_mamba_groups": len(mamba) or 1,
+        "attention_group": len(groups) > len(mamba),
+        "allow_unsound": True,  # it is replayed as it was, sound or not
+    }
+
+
+def _layer(head: Head) -> dict[str, Any]:
+    """Small layers of ours, one a Mamba group; the recorded ones may have any size."""
+    mamba = [group for group in head.groups or () if group.kind == "mamba"]
+    layer: dict[str, Any] = {"num_layers": max(2, len(mamba))}
+    if head.settings.mode == "all" and head.settings.chunk_size:
+        layer["chunk_size"] = head.settings.chunk_size
+    return layer
+
+
+def _request(
+    head: Head,
+    number: int,
+    name: str,
+    steps: Sequence[RecordedStep],
+    links: Mapping[int, int],
+) -> dict[str, Any]:
+    came = next((c for s in steps for c in s.came if c.id == name), None)
+    ran = [(s, r) for s in steps for r in s.requests if r.id == name]
+    prompt = came.prompt if came is not None else ran[0][1].prompt if ran else None
+    if not prompt:
+        raise RecordingError(f"the length of {name}’s prompt was not recorded")
+    first = came.step if came is not None else ran[0][0].index
+    plan: dict[str, Any] = {
+        "id": name,
+        "prompt": _prompt(
+            head, number, prompt, [links[a] for a in (came.prefix or ())] if came else []
+        ),
+        "arrive": first,
+        "max_tokens": _outputs(came.max_tokens if came is not None else None, prompt, name, ran),
+    }
+    decodes = [(s, r) for s, r in ran if r.computed >= prompt and r.kind == "running"]
+    if head.settings.num_spec:
+        plan["drafts"] = [r.drafts for _, r in decodes] or 0
+        verified = [
+            (s.accept.counts or {}).get(name) if s.accept else None for s, r in decodes if r.drafts
+        ]
+        if None in verified:
+            raise RecordingError(f"what was accepted of {name} was not recorded")
+        plan["accept"] = [count - 1 for count in verified if count is not None] or "all"
+    return plan
+
+
+def _prompt(head: Head, number: int, length: int, prefix: Sequence[int]) -> list[int]:
+    """Tokens that are equal where the aliases are; what no alias covers is the request's own."""
+    size = head.settings.hash_block_size or head.settings.block_size or length
+    tokens: list[int] = []
+    for link in prefix:
+        start = _ALIAS_TOKENS + link * size
+        tokens += range(start, start + size)
+    own = _OWN_TOKENS + 1000 * number
+    tokens = tokens[:length]
+    return tokens + [own + at for at in range(len(tokens), length)]
+
+
+def _outputs(
+    most: int | None, prompt: int, name: str, ran: Sequence[tuple[RecordedStep, Any]]
+) -> int:
+    """Tokens that it produced: its limit, or as many as were seen."""
+    if most:
+        return most
+    known = [
+        (s.commit.known or {}).get(name, r.known or 0) if s.commit else r.known or 0 for s, r in ran
+    ]
+    return max(1, max(known, default=prompt + 1) - prompt)
+
+
+def _events(steps: Sequence[RecordedStep]) -> Iterable[dict[str, Any]]:
+    for step in steps:
+        for action in step.actions:
+            event: dict[str, Any] = {"step": step.index, "kind": action.kind}
+            yield event if action.request is None else {**event, "request": action.request}
