@@ -15,7 +15,8 @@ from typing import Any
 
 import streamlit as st
 
-from mambaviz.limits import LONGEST_SENTENCE, MOST_REQUESTS
+from mambaviz import workload
+from mambaviz.limits import LONGEST_SENTENCE, MOST_RECORDING_MB, MOST_REQUESTS, USUAL
 from mambaviz.pages import shell, state
 from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Run
@@ -26,12 +27,14 @@ from mambaviz.recording.lines import Head
 from mambaviz.recording.reader import Reader, RecordingError
 from mambaviz.recording.replay import Replay, replay, request_names
 from mambaviz.recording.rules import RULES, Verdict
+from mambaviz.recording.scenario import agreeing_steps, scenario_of
 from mambaviz.recording.shelf import OWN_FILE, example_head, examples
 from mambaviz.recording.told import step_lines, verdict_lines
+from mambaviz.scenario import Scenario, ScenarioError
 from mambaviz.viz.export import replay_html
 from mambaviz.viz.stamp import run_name
 
-MOST_MB = 20  # of a file; a larger one is cut on the command line
+MOST_MB = MOST_RECORDING_MB
 FILE = "recording-file"  # in the session: the bytes of the reader's own recording
 ONLY = "recording-only"  # and the requests chosen
 
@@ -215,7 +218,12 @@ def _verdict(shown: Shown) -> None:
         st.success(plain(whole.summary), icon=":material/check_circle:")
         return
     text, button = st.columns([4, 1], vertical_alignment="center")
-    text.error(plain(whole.summary[:LONGEST_SENTENCE]), icon=":material/error:")
+    first = whole.first
+    told = (
+        f"{len(whole.steps)} steps, {len(whole.verdicts)} findings. The first broken step is "
+        f"{first.step}: {first.message} (section {first.section})."
+    )
+    text.error(plain(told[:LONGEST_SENTENCE]), icon=":material/error:")
     button.button(
         "First broken step", key="first-broken", on_click=_go, args=(whole,), width="stretch"
     )
@@ -303,6 +311,8 @@ def _sidebar(view: PageState, shown: Shown | None) -> None:
                     st.html(f'<p class="mv-story">{escape(head.story)}</p>')
                 st.html(f"<h4>Recorded</h4>{facts_table(head)}{not_recorded(head)}")
                 _requests(shown)
+            if shown is not None:
+                _as_scenario(shown)
             with st.popover("Open another recording", width="stretch"):
                 _uploader()
             st.button("Back to our own runs", on_click=leave, width="stretch")
@@ -381,6 +391,49 @@ def _requests(shown: Shown) -> None:
 
 def _choose_requests() -> None:
     st.session_state[ONLY] = frozenset(st.session_state["recording-requests"])
+
+
+def _as_scenario(shown: Shown) -> None:
+    """The same run on our own engine, where it does what the recorded one did up to this step."""
+    st.button(
+        "Show as scenario",
+        on_click=_try_as_scenario,
+        args=(shown,),
+        width="stretch",
+        help="Runs our engine with the recorded prompts and acceptance. Where it gives every "
+        "request the recorded lists up to the step on screen, that run is shown: with bytes.",
+    )
+
+
+def _try_as_scenario(shown: Shown) -> None:
+    """Callback: look at our own run, or say why there is none."""
+    step = within(shown, state.current()).step
+    phase = within(shown, state.current()).phase
+    try:
+        scenario = scenario_of(shown.whole.head, shown.whole.steps)
+        workload.within(scenario, USUAL)
+        agreed = _agreed(shown.run.trace.scenario_hash, scenario, shown.whole, step)
+    except (RecordingError, ScenarioError) as error:
+        state.say(f"This recording cannot be shown as a scenario: {error}.")
+        return
+    if agreed <= step:
+        where = f"up to step {agreed - 1}" if agreed else "not even in step 0"
+        state.say(
+            f"Our engine gives the requests the recorded lists {where}, so step {step} cannot be "
+            "shown as a scenario."
+        )
+        return
+    state.show(scenario)
+    state.update(step=step, phase=phase)
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _agreed(_hash: str, _scenario: Scenario, _whole: Replay, step: int) -> int:
+    """Steps in which our engine and the recorded one agree, looked at up to one step."""
+    from mambaviz.engine import iter_steps
+
+    wanted = _whole.steps[: step + 1]
+    return agreeing_steps(iter_steps(_scenario, backend="reference"), wanted)
 
 
 def _export(shown: Shown) -> None:

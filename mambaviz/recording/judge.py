@@ -38,6 +38,7 @@ class Facts:
     scratch: int | None
     num_blocks: int | None
     ring: int
+    checkpoints: bool  # whether one prefill saves boundaries inside its chunk
     chunk_size: int | None
     asynchronous: bool
     mamba: tuple[int, ...]  # cache groups
@@ -57,6 +58,7 @@ class Facts:
             scratch=settings.num_spec if scratch is None else scratch,
             num_blocks=settings.num_blocks,
             ring=settings.replayssm_buffer_len or 0,
+            checkpoints=bool(settings.prefill_checkpoint_blocks),
             chunk_size=settings.chunk_size,
             asynchronous=bool(settings.async_scheduling),
             mamba=tuple(mamba) if groups is not None else (0,),
@@ -671,11 +673,22 @@ class Judge:
             view = _MetadataView.of(self.now, group)
             for request in self.now.requests:
                 yield from self._forward_row(request, group, view)
+        if self.facts.checkpoints:
+            self._inner_checkpoints()
         for request in self.now.requests:
             memory = self.memory[request.id]
             full = request.scheduled == 1 + self.facts.num_spec
             last = self.facts.last_column(request.end)
             memory.previous = last if full else None
+
+    def _inner_checkpoints(self) -> None:
+        """A prefill may have written any boundary that its chunk passed: nothing is known there."""
+        for request in self.now.requests:
+            last = self.facts.last_column(request.end)
+            for group in self.facts.mamba:
+                row = self.now.row(request.id, group) or ()
+                for block in row[self.facts.last_column(request.computed) : last]:
+                    self.ledger.forget_place((group, block))
 
     def _forward_row(
         self, request: Scheduled, group: int, view: _MetadataView

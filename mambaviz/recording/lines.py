@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mambaviz.limits import LONGEST_RECORDED_LINE, LONGEST_REQUEST
+
 FORMAT = "mambaviz-recording"
 VERSION = 1
-LONGEST_LINE = 1 << 20  # bytes
-LONGEST_ID = 40  # characters
+LONGEST_LINE = LONGEST_RECORDED_LINE
+LONGEST_ID = LONGEST_REQUEST  # characters
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]
 RequestId = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
@@ -66,6 +68,7 @@ class Settings(_Data):
     async_scheduling: bool | None = None
     prefix_caching: bool | None = None
     replayssm_buffer_len: Count | None = None
+    prefill_checkpoint_blocks: Count | None = None
     chunk_size: Count | None = None
     parallel_drafting: bool | None = None
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mambaviz.limits import MOST_BLOCKS, MOST_REQUESTS
+from mambaviz.limits import MOST_BLOCKS, MOST_RECORDED_STEPS, MOST_REQUESTS
 from mambaviz.recording.cut import WHOLE, Span
 from mambaviz.recording.judge import Judge
 from mambaviz.recording.lines import CopyRow, Group, Head, Scheduled
@@ -44,7 +44,6 @@ from mambaviz.trace import (
     Violation,
 )
 
-MOST_STEPS = 2_000  # that the pictures take
 MOST_TOKENS = 4_096  # of a request, which are drawn one by one
 NOTHING = Tables(rows={}, registered={}, free_queue=[], block_roles=["null"])
 
@@ -92,10 +91,10 @@ def replay(reader: Reader, span: Span = WHOLE, only: frozenset[str] = frozenset(
         found = judge.step(step)
         if not span.holds(step.index):
             continue
-        if len(steps) == MOST_STEPS:
+        if len(steps) == MOST_RECORDED_STEPS:
             raise RecordingError(
-                f"{reader.name} has more than {MOST_STEPS} steps, which is all that the pictures "
-                "take: cut it with python -m mambaviz replay FILE --steps 0:500 --cut PART"
+                f"{reader.name} has more than {MOST_RECORDED_STEPS} steps, which is all that the "
+                "pictures take: cut it with python -m mambaviz replay FILE --steps 0:500 --cut PART"
             )
         steps.append(step)
         verdicts += found
@@ -145,7 +144,7 @@ class _Builder:
                 zip(self.steps, checks, classes, strict=True)
             )
         ]
-        return Trace(
+        return Trace.model_construct(  # the scenario describes, and need not be able to run
             scenario=self.scenario,
             scenario_hash=digest,
             backend=f"recorded from {self.head.engine} {self.head.engine_version}",

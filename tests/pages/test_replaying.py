@@ -1,0 +1,109 @@
+"""The Watch page with a recording: opened from a file, judged, left again."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from mambaviz.pages import replaying, state
+from mambaviz.pages.replaying import FILE, MOST_MB, facts, not_recorded, unpacked, verdict_table
+from mambaviz.pages.state import PageState, from_link, to_link
+from mambaviz.recording.lines import Head, Hook
+from mambaviz.recording.reader import RecordingError, open_recording
+from mambaviz.recording.replay import replay
+from mambaviz.recording.shelf import OWN_FILE, example_head, examples
+from tests.recording.files import lines_of, preset_trace, reader_of
+
+APP = Path(__file__).resolve().parents[2] / "app.py"
+LINES = lines_of(preset_trace("draft-filled-blocks"))
+
+
+def _opened() -> AppTest:
+    """The page as it is once a file has been taken."""
+
+    def script(name: str, text: str) -> None:
+        import streamlit as st
+
+        from mambaviz.pages import replaying, state
+
+        st.session_state.setdefault(replaying.FILE, (name, text.encode()))
+        view = state.current()
+        if view.recording is None:
+            view = state.update(recording="file", step=0, phase="schedule", opening=True)
+        replaying.page(view)
+
+    return AppTest.from_function(script, args=("run.jsonl", "".join(LINES)), default_timeout=60)
+
+
+def test_a_file_is_judged_and_its_first_broken_step_offered() -> None:
+    app = _opened().run()
+    assert not app.exception
+    assert [error.value for error in app.error] == [
+        "4 steps, 2 findings. The first broken step is 1: block 1 is registered for A@2, but its "
+        "conv state is the state of A after 1 tokens (section 1)."
+    ]
+    assert app.query_params["recording"] in ("file", ["file"])
+    app.button("first-broken").click().run()
+    here = app.session_state["session"].state
+    assert (here.recording, here.step, here.phase, here.request) == ("file", 1, "commit", "A")
+
+
+def test_a_link_holds_an_example_but_no_file() -> None:
+    assert to_link(PageState(recording=OWN_FILE, opening=True))["recording"] == "file"
+    view, problem = from_link({"recording": "file", "step": "3"})
+    assert view.recording is None
+    assert problem.startswith("This link shows a recording that was opened from a file")
+    view, problem = from_link({"recording": "no-such"})
+    assert (view.recording, problem[:37]) == (None, "This link asks for a recording “no-su")
+
+
+@pytest.mark.parametrize("name", examples())
+def test_an_example_has_a_title_and_opens_by_its_link(name: str) -> None:
+    link = to_link(PageState(recording=name, opening=True))
+    assert link == {"recording": name}
+    view, problem = from_link(link)
+    assert (view.recording, view.opening, problem) == (name, True, "")
+    assert example_head(name).engine == "vllm"
+    found = replay(open_recording(examples()[name]))
+    assert found.trace.steps
+
+
+def test_another_scenario_leaves_the_recording() -> None:
+    view = PageState(recording=OWN_FILE)
+    assert view.showing(view.scenario).recording is None
+
+
+def test_a_file_too_large_or_damaged_is_refused() -> None:
+    with pytest.raises(RecordingError, match="it has more than 20 MB, which is all that this page"):
+        unpacked("run.jsonl", b" " * (MOST_MB * 10**6 + 1))
+    with pytest.raises(RecordingError, match="more than 20 MB"):
+        unpacked("run.jsonl.gz", gzip.compress(b" " * (MOST_MB * 10**6 + 1)))
+    with pytest.raises(RecordingError, match="it cannot be unpacked"):
+        unpacked("run.jsonl.gz", b"no gzip")
+    assert unpacked("run.jsonl.gz", gzip.compress(b"{}")) == b"{}"
+
+
+def test_only_what_is_known_of_the_engine_is_told() -> None:
+    head = Head(
+        event="head",
+        format="",
+        version=1,
+        engine="vllm",
+        engine_version="0.30.0",
+        settings={},
+        hooks=[Hook(seam="rows", hooked=False, why="no <such> name")],
+    )  # type: ignore[arg-type]
+    assert facts(head) == [("engine", "vllm 0.30.0"), ("bytes", "no")]
+    assert "<li><b>rows</b>: no &lt;such&gt; name</li>" in not_recorded(head)
+
+
+def test_the_table_marks_the_step_on_screen() -> None:
+    found = replay(reader_of(LINES))
+    table = verdict_table(found.verdicts, 3)
+    assert table.count("<tr class=now>") == 1
+    assert "<td>boundary state</td>" in table
+    assert verdict_table((), 0) == "<p>Nothing in this recording contradicts the rules.</p>"
+    assert (replaying.FILE, state.OF_A_RUN[2]) == (FILE, "recording")
