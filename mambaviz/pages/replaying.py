@@ -48,28 +48,18 @@ class Shown:
     run: Run
 
 
-def door() -> None:
-    """The button in the sidebar of our own runs behind which recordings are."""
-    with st.popover("Replay a recording", width="stretch"):
-        st.markdown(
-            "What a serving engine did, recorded with `MAMBAVIZ_RECORD=run.jsonl`, judged step by "
-            "step."
-        )
-        _choice(None)
-        _uploader()
-
-
-def _choice(shown: str | None) -> None:
+def choice(shown: str | None) -> None:
+    """Example recordings to choose from; ``shown`` is the one on screen."""
     names = [*examples()]
     if not names:
         return
     st.session_state["recording-example"] = shown if shown in names else None
     st.selectbox(
-        "Example",
+        "Example recording",
         names,
         key="recording-example",
         format_func=lambda name: example_head(name).title or name,
-        placeholder="three real runs",
+        placeholder="a real engine’s run",
         on_change=_take_example,
     )
 
@@ -93,20 +83,24 @@ def _uploader() -> None:
 
 
 def _take_file() -> None:
-    """Callback: look at a file, or say what is wrong with it and change nothing."""
+    """Callback: the reader has chosen a file."""
     number = st.session_state.get("recordings-opened", 0)
     file = st.session_state.get(f"recording {number}")
     if file is None:
         return
     st.session_state["recordings-opened"] = number + 1
+    take(file.name, file.getvalue())
+
+
+def take(name: str, data: bytes) -> None:
+    """Look at a recording from a file, or say what is wrong with it and change nothing."""
     try:
-        st.session_state[FILE] = (file.name, unpacked(file.name, file.getvalue()))
-        st.session_state.pop(ONLY, None)
-        _read(st.session_state[FILE][0], st.session_state[FILE][1], frozenset())
+        text = unpacked(name, data)
+        _read(name, text, frozenset())
     except RecordingError as error:
-        st.session_state.pop(FILE, None)
-        state.say(f"{file.name} was not opened: {error}")
+        state.say(f"{name} was not opened: {error}")
         return
+    st.session_state[FILE] = (name, text)
     _show(OWN_FILE)
 
 
@@ -304,7 +298,7 @@ def verdict_table(verdicts: tuple[Verdict, ...], now: int) -> str:
 def _sidebar(view: PageState, shown: Shown | None) -> None:
     with st.sidebar:
         with st.container(key="side-scenario"):
-            _choice(view.recording)
+            choice(view.recording)
             if shown is not None:
                 head = shown.whole.head
                 if head.story:

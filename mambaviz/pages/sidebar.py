@@ -6,7 +6,7 @@ from html import escape
 
 import streamlit as st
 
-from mambaviz.limits import MOST_UPLOAD_MB
+from mambaviz.limits import MOST_RECORDING_MB
 from mambaviz.pages import editor, export_menu, replaying, shell, state, try_out
 from mambaviz.pages.runs import Run
 from mambaviz.pages.state import BACKEND_CHOICES, BackendChoice, PageState
@@ -152,12 +152,13 @@ def _scenario_buttons(view: PageState) -> None:
     left, right = st.columns(2, gap="xsmall")
     with left, st.popover("Open JSON", width="stretch"):
         st.file_uploader(
-            "A scenario file",
-            type="json",
-            max_upload_size=MOST_UPLOAD_MB,  # a scenario has a few hundred bytes
+            "A scenario (.json), or a recording of your own engine (.jsonl)",
+            type=["json", "jsonl", "gz"],
+            max_upload_size=MOST_RECORDING_MB,  # a scenario has a few hundred bytes
             key=f"open {st.session_state.get('opened', 0)}",
             on_change=_open_json,
         )
+        replaying.choice(None)
     right.download_button(
         "Save JSON",
         lambda: view.scenario.model_dump_json(indent=2, exclude_defaults=True),
@@ -166,7 +167,6 @@ def _scenario_buttons(view: PageState) -> None:
         on_click="ignore",
         width="stretch",
     )
-    replaying.door()
 
 
 def _open_json() -> None:
@@ -176,6 +176,9 @@ def _open_json() -> None:
     if file is None:
         return
     st.session_state["opened"] = taken + 1  # an empty uploader for the next file
+    if not file.name.endswith(".json"):
+        replaying.take(file.name, file.getvalue())
+        return
     try:
         state.show(editor.read_upload(file.getvalue()))
     except ScenarioError as error:

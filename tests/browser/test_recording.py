@@ -25,8 +25,9 @@ def test_a_file_from_opening_to_export(browser: Browser, app_url: str, tmp_path:
     tab = Tab(page, app_url)
     page.set_default_timeout(SLOW)
     page.goto(app_url)
-    tab.sidebar.get_by_role("button", name="Replay a recording").click()
-    page.locator("input[type=file]").last.set_input_files(path)
+    expect(page.locator(".stage .lamp").first).to_be_visible(timeout=SLOW)
+    tab.sidebar.get_by_text("Open JSON").click()
+    page.locator("input[type=file]").set_input_files(path)
 
     verdict = page.get_by_text("4 steps, 2 findings. The first broken step is 1")
     expect(verdict).to_be_visible(timeout=SLOW)
