@@ -36,8 +36,8 @@ MOST_ROW_TOKENS = 4_096
 # Texts, files, links
 # --------------------------------------------------------------------------------------
 
-MOST_UPLOAD_MB = 1  # of a file; .streamlit/config.toml says it to the server
-MOST_RECORDING_MB = 20  # of a recording that a page reads; the command line reads any
+MOST_UPLOAD_MB = 1  # of a file that is no recording
+MOST_RECORDING_MB = 20  # .streamlit/config.toml says it to the server; the command line reads any
 MOST_RECORDED_STEPS = 2_000  # that are drawn
 LONGEST_RECORDED_LINE = MIB  # bytes
 LONGEST_TEXT = 1_000_000  # characters of a JSON text, pasted or in a file

@@ -21,7 +21,7 @@ def test_a_file_from_opening_to_export(browser: Browser, app_url: str, tmp_path:
     lines = lines_of(preset_trace("draft-filled-blocks"))
     note = '{"event":"note","seam":"rows","what":"' + "x" * 900_000 + '"}\n'
     path.write_text("".join([lines[0], note, note, *lines[1:]]))  # more than a scenario may have
-    page = browser.new_page(viewport={"width": 1280, "height": 720})
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
     tab = Tab(page, app_url)
     page.set_default_timeout(SLOW)
     page.goto(app_url)

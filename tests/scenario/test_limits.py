@@ -205,4 +205,4 @@ def test_the_document_says_the_numbers_that_are_held() -> None:
 
 def test_the_server_knows_the_size_of_an_upload() -> None:
     config = tomllib.loads((ROOT / ".streamlit/config.toml").read_text())
-    assert config["server"]["maxUploadSize"] == limits.MOST_UPLOAD_MB
+    assert config["server"]["maxUploadSize"] == limits.MOST_RECORDING_MB
