@@ -124,7 +124,8 @@ def allowed_versions(root: Path) -> dict[str, str]:
     file = root / "pyproject.toml"
     if not file.is_file():
         return {}
-    lines = tomllib.loads(file.read_text(encoding="utf-8"))["project"]["dependencies"]
+    project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+    lines = project["optional-dependencies"]["app"]
     parts = (re.match(r"([\w-]+)([^;]*)", line) for line in lines)
     return {part[1]: part[2].strip() for part in parts if part is not None}
 
