@@ -78,7 +78,7 @@ def test_panels_follow_the_frames(watch):
         told = words(frame, "B", 0)
         headline, spans = panel(data, "words:1:0", frame.index)
         assert headline == told.headline
-        assert "".join(text for text, _ in spans) == told.plain
+        assert "".join(text for text, _ in spans) == "".join(span.text for span in told.sentence)
     assert panel(data, "pool", 2 * len(PHASES) + PHASES.index("post-copy")) == (
         "pool: 6 free + 7 owned + 2 cached, unowned = 15"
     )
