@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from mambaviz import json_text
 from mambaviz.attention.rules import RowDecision, RowFacts, RowRule, decide
+from mambaviz.columns import last_column
 from mambaviz.limits import (
     LONGEST_NAME,
     LONGEST_REQUEST,
@@ -142,7 +143,7 @@ class Batch(_Data):
 
     def running_column(self, row: BatchRow) -> int:
         """Column of the block a row works in (section 4.3); 0 in none mode."""
-        return max(0, (row.seq_len - 1) // self.effective_block_size)
+        return last_column(row.seq_len, self.effective_block_size)
 
     def state_columns(self, row: BatchRow) -> range:
         """Columns whose ids the state indices of this row name, drafts included (section 4.3)."""

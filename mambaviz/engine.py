@@ -21,6 +21,7 @@ import kernels
 from kernels import BackendName, KernelSet
 from mambaviz.acceptance import Verdict, verify
 from mambaviz.attention import Mamba2AttentionMetadata
+from mambaviz.columns import last_column
 from mambaviz.invariants import StepChecks, read_slots
 from mambaviz.metadata_record import metadata_record
 from mambaviz.mistakes import runner_class, scheduler_class
@@ -274,7 +275,7 @@ class Engine:
         for req_id, request in output.requests.items():
             total = request.num_computed + request.num_scheduled
             block_size = self.scenario.engine.effective_block_size
-            self.running_cols[req_id] = max(0, -(-total // block_size) - 1)
+            self.running_cols[req_id] = last_column(total, block_size)
 
     def _tables(self, accepted: Mapping[str, int] | None = None) -> Tables:
         manager = self.scheduler.manager

@@ -14,6 +14,7 @@ import numpy as np
 
 from mambaviz.attention import NULL_BLOCK_ID, Mamba2AttentionMetadata
 from mambaviz.cache.manager import BlockPlace, CacheManager
+from mambaviz.columns import boundary_column
 from mambaviz.oracle import (
     AcceptedSequence,
     Comparison,
@@ -156,7 +157,7 @@ class StepChecks:
                 (block, num_tokens),
                 pages,
                 truth,
-                column=num_tokens // self.scenario.engine.effective_block_size - 1,
+                column=boundary_column(num_tokens, self.scenario.engine.effective_block_size),
             )
 
     def check_output(

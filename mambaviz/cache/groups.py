@@ -15,13 +15,9 @@ from typing import Literal
 
 from mambaviz.cache.block_pool import NULL_BLOCK, BlockPool
 from mambaviz.cache.prefix import BlockHash, PrefixKey
+from mambaviz.columns import cdiv
 
 Retention = Literal["dense", "boundary"] | int
-
-
-def cdiv(number: int, divisor: int) -> int:
-    """Ceiling division."""
-    return -(-number // divisor)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from mambaviz.columns import cdiv
 from mambaviz.sizes.families import BYTES_OF, Dtype, SizesError, StateShapes, state_shapes
 from mambaviz.sizes.model import Heads, Latent, Model
 from mambaviz.sizes.settings import Settings
@@ -170,8 +171,3 @@ def _unit(model: Model, settings: Settings, grain: int) -> tuple[int, str]:
     chunk = model.chunk_size or CHUNK_WITHOUT_ONE
     unit = math.lcm(chunk, grain)
     return unit, f"lcm(chunk, grain) = lcm({chunk}, {grain}) = {unit}"
-
-
-def cdiv(a: int, b: int) -> int:
-    """Ceiling division."""
-    return -(-a // b)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mambaviz.sizes.alignment import cdiv
+from mambaviz.columns import cdiv
 from mambaviz.sizes.settings import Mode
 
 GIB = 2**30

@@ -8,9 +8,9 @@ does not fit the limits of a scenario, the nearest that does is taken, and the s
 
 from __future__ import annotations
 
+from mambaviz.columns import cdiv
 from mambaviz.limits import MOST_DRAFTS, MOST_LAYERS, MOST_PADDING
 from mambaviz.scenario import AcceptanceRate, AcceptPlan, Scenario, build
-from mambaviz.sizes.alignment import cdiv
 from mambaviz.sizes.report import Report
 
 LEAST_BLOCK = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mambaviz.sizes.alignment import cdiv
+from mambaviz.columns import cdiv
 from mambaviz.sizes.families import TAKES_DRAFTS
 from mambaviz.sizes.model import Model
 from mambaviz.sizes.report import Report
