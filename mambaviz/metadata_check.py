@@ -272,19 +272,6 @@ def _ring(facts: BuilderFacts, decodes: Sequence[BatchRow]) -> dict[str, Any]:
 # ------------------------------------------------------------------------------ comparison
 
 
-def _is_cut(tensor: TensorRecord) -> bool:
-    """Whether a record holds only the first entries of a large tensor (a recording's)."""
-    lengths = _lengths(tensor.values)
-    return tensor.fill is None and lengths != tensor.shape[: len(lengths)]
-
-
-def _lengths(values: Any) -> list[int]:
-    """Entries along each axis of nested lists."""
-    if not isinstance(values, list):
-        return []
-    return [len(values), *(_lengths(values[0]) if values else [])]
-
-
 def _corner(expected: Any, lengths: Sequence[int]) -> Any:
     if not lengths or not isinstance(expected, list):
         return expected
@@ -295,8 +282,8 @@ def _compare(
     step: int, group: int, name: str, expected: Any, found: Any, members: Sequence[BatchRow]
 ) -> Iterator[MetadataProblem]:
     values = found.values if isinstance(found, TensorRecord) else found
-    if isinstance(found, TensorRecord) and _is_cut(found):
-        expected = _corner(expected, _lengths(values))
+    if isinstance(found, TensorRecord) and found.fill is None and not found.holds_all:
+        expected = _corner(expected, found.held)  # a recording has the first entries only
     if not isinstance(expected, list):
         if values != expected:
             yield MetadataProblem(step, group, name, None, None, str(expected), str(values))

@@ -66,6 +66,20 @@ class TensorRecord(_Record):
     values: Any
     fill: int | None = None
 
+    @property
+    def held(self) -> list[int]:
+        """Entries along each axis that ``values`` has."""
+        lengths, values = [], self.values
+        while isinstance(values, list):
+            lengths.append(len(values))
+            values = values[0] if values else None
+        return lengths
+
+    @property
+    def holds_all(self) -> bool:
+        """Whether ``values`` alone is the whole tensor."""
+        return self.held == self.shape[: len(self.held)]
+
 
 class StateSpec(_Record):
     """One state tensor of one layer and where it lies in the layer's page.
