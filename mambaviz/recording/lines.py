@@ -164,6 +164,15 @@ class Scheduled(_Data):
         """Tokens after the step if all drafts are kept."""
         return self.computed + self.scheduled
 
+    @property
+    def running(self) -> int:
+        """Tokens that stand in the running column, before any draft (section 3.2)."""
+        return self.end - self.drafts
+
+    def computed_after(self, accepted: int) -> int:
+        """Tokens computed after the step, of which ``accepted`` came out (section 2)."""
+        return self.running + accepted - 1
+
 
 class Schedule(_Event):
     event: Literal["schedule"]

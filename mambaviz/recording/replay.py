@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mambaviz.columns import last_column
 from mambaviz.limits import MOST_BLOCKS, MOST_RECORDED_STEPS, MOST_REQUESTS
 from mambaviz.recording.cut import WHOLE, Span
 from mambaviz.recording.judge import Judge
@@ -220,7 +221,7 @@ class _Builder:
         counts = (step.accept.counts or {}) if step.accept else {}
         count = counts.get(request.id)
         prefilling = not decodes.get(request.id, bool(request.drafts))
-        known = request.known if request.known is not None else request.end - request.drafts
+        known = request.known if request.known is not None else request.running
         return RequestStep(
             event=request.kind,
             row_class="prefill" if prefilling else "decode",
@@ -331,7 +332,7 @@ class _Builder:
         worker = self._whole(step.rows.rows.get(name) if step.rows else None)
         column = old.state_col if old is not None else None
         if scheduled is not None:
-            column = max(0, -(-scheduled.end // self.scenario.engine.effective_block_size) - 1)
+            column = last_column(scheduled.end, self.scenario.engine.effective_block_size)
         accepted = (step.rows.accepted or {}).get(name) if step.rows else None
         if accepted is None:
             fresh = old is None or (scheduled is not None and scheduled.kind != "running")
