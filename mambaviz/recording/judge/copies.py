@@ -59,8 +59,11 @@ def moved(case: Case, request: Scheduled, row: CopyRow, move: Move) -> list[Copy
     for group in case.facts.mamba:
         conv, temporal = _recorded(row, group, "conv"), _recorded(row, group, "temporal")
         ids = case.now.row(request.id, group)
-        if source is None or target is None or bias is None or ids is None:
+        if ids is None or target is None:
             conv, temporal = conv or (None, None), temporal or (None, None)
+        elif source is None or bias is None:  # something unknown may have come to the target
+            conv = conv or (None, at(ids, target))
+            temporal = temporal or (None, at(ids, target))
         else:
             conv = conv or (at(ids, source), at(ids, target))
             temporal = temporal or (at(ids, source + bias), at(ids, target))
