@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from mambaviz.limits import MOST_UPLOAD_MB
+from mambaviz.limits import MOST_RECORDING_MB
 from mambaviz.scenario import DEFAULT_PRESET, PRESETS
 from mambaviz.sources import SOURCES, sources_hash
 
@@ -256,7 +256,7 @@ def _recording_problem(read: Callable[[], Any]) -> str:
 WANTED: Mapping[tuple[str, str], tuple[Any, str]] = {
     ("browser", "gatherUsageStats"): (False, "no usage statistics are sent"),
     ("client", "showErrorDetails"): ("none", "a traceback stays in the log"),
-    ("server", "maxUploadSize"): (MOST_UPLOAD_MB, "no large files are taken"),
+    ("server", "maxUploadSize"): (MOST_RECORDING_MB, "no file larger than a recording is taken"),
     ("server", "enableXsrfProtection"): (True, "other sites cannot upload"),
     ("server", "enableCORS"): (True, "other sites cannot connect"),
 }

@@ -38,6 +38,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         parser.addini("timeout", "seconds a test may take; unused without pytest-timeout")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores: the browser tests wait a good part of their time."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark what drives a browser; skip GPU tests where there is no GPU."""
     if item.path.parent.name == "browser":

@@ -53,16 +53,25 @@ class Kernels(Tab):
         return line.first.locator("td").last
 
     def edit(self, column_x: float, row: int, text: str) -> None:
-        """Type into a cell of the table, which is drawn on a canvas."""
+        """Type into a cell of the table, which is drawn on a canvas; the note above it hears.
+
+        A canvas that is laid out anew meanwhile loses the typing: then once more.
+        """
         table = self.page.get_by_test_id("stDataFrame")
         expect(table).to_be_visible(timeout=SLOW)
         y = HEAD_HEIGHT + (row + 0.5) * ROW_HEIGHT
-        self.page.wait_for_timeout(1500)  # the canvas takes the focus when it has been laid out
-        table.click(position={"x": column_x, "y": y})
-        self.page.wait_for_timeout(400)
-        self.page.keyboard.type(text)
-        self.page.wait_for_timeout(400)
-        self.page.keyboard.press("Enter")
+        note = self.page.locator(".mv-title small")
+        before = note.inner_text()
+        for _ in range(5):
+            self.page.wait_for_timeout(1500)  # the canvas takes the focus when it has been laid out
+            table.click(position={"x": column_x, "y": y})
+            self.page.wait_for_timeout(400)
+            self.page.keyboard.type(text)
+            self.page.wait_for_timeout(400)
+            self.page.keyboard.press("Enter")
+            self.page.wait_for_timeout(2500)
+            if note.inner_text() != before:
+                return
 
     def shoot(self, name: str) -> None:
         ARTIFACTS.mkdir(exist_ok=True)

@@ -299,6 +299,7 @@ def test_details_start_folded_and_open_in_one_click(watch: Watch) -> None:  # no
     watch.sidebar.get_by_role("combobox").first.click()
     watch.page.get_by_role("option", name=re.compile("Shift in place")).click()
     watch.at(r"preset=shift-in-place.*details=open")
+    expect(watch.headline).to_contain_text("shifts in place")  # the run itself has come
     expect(lower).to_be_visible()  # remembered
     watch.stage.locator(".fold").click()
     expect(lower).to_be_hidden()

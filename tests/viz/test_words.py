@@ -22,7 +22,7 @@ def test_checkpoint_of_a(watch):
         "A’s accepted tokens end on a block boundary, so its state after 8 tokens is saved."
     )
     assert said.plain == (
-        "CHECKPOINT, bias 1 conv rows 1–4 of running block 3 slide to rows 0–3 of block 2; the "
+        "CHECKPOINT, bias 1: conv rows 1–4 of running block 3 slide to rows 0–3 of block 2; the "
         "temporal state comes from column 2 + 1 = 3, speculative block 7. It is registered with "
         "the allocation of step 3. B ends inside its own running column: block 5 shifts in place "
         "by 2, and its accepted count returns to 1."
@@ -48,7 +48,7 @@ def test_migrate_with_a_bias(watch):
     said = told(watch, 4, "pre-copy")
     assert said.headline == "A outgrows block 3, so its state moves on into block 7."
     assert said.plain == (
-        "MIGRATE, bias 2 The step before accepted 3 tokens, so the wanted state lies 3 − 1 = 2 "
+        "MIGRATE, bias 2: The step before accepted 3 tokens, so the wanted state lies 3 − 1 = 2 "
         "past the start of block 3: two rows on in its conv window, and two columns on for the "
         "temporal state, in speculative block 9."
     )
