@@ -6,6 +6,7 @@ from mambaviz.pages import (
     about,
     compare,
     explorer,
+    garbage,
     kernels,
     learn,
     metadata,
@@ -15,6 +16,8 @@ from mambaviz.pages import (
     watch,
 )
 from mambaviz.pages.assets import LOGO
+
+garbage.set_modules_aside()
 
 st.set_page_config(
     page_title="mambaviz", page_icon=str(LOGO), layout="wide", initial_sidebar_state=224

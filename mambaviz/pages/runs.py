@@ -7,15 +7,13 @@ is room. This module does not import torch; the thread that computes does.
 
 from __future__ import annotations
 
-import gc
 import gzip
 import logging
 import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -25,6 +23,7 @@ from weakref import WeakValueDictionary
 from mambaviz.history import History
 from mambaviz.lifelines import Life, lifelines
 from mambaviz.limits import USUAL
+from mambaviz.pages import garbage
 from mambaviz.pages.progress import Progress
 from mambaviz.pages.state import BackendChoice
 from mambaviz.pages.turns import SLICE, Ticket, Turns
@@ -136,6 +135,7 @@ def read_recording(name: str, content_hash: str) -> Run | None:
     if not path.exists():
         return None
     trace = Trace.from_json(gzip.decompress(path.read_bytes()).decode())
+    garbage.set_aside()
     return Run(trace, recorded=True) if trace.scenario_hash == content_hash else None
 
 
@@ -265,7 +265,7 @@ class RunStore:
         try:
             with (
                 self._turns.hold(job.ticket, lambda: self._go_on(job)),
-                _aside_of_garbage() as set_aside,
+                garbage.aside() as set_aside,
             ):
                 job.run = self._computed(job, set_aside)
             job.status = "done"
@@ -327,23 +327,6 @@ def _fail(job: Job, error: BaseException) -> None:
     job.problem = explain_failure(error, job.done_steps)
     job.refused = is_advice(error)
     job.status = "failed"
-
-
-@contextmanager
-def _aside_of_garbage() -> Iterator[Callable[[], None]]:
-    """Keep what a run makes from being looked through for garbage again and again.
-
-    Streamlit has all objects looked through after every run of a page, and a long run makes a
-    million of them, while its progress has the page run twice a second. So they are set aside step
-    by step. At the end garbage is looked for once; what is then left stays aside, and goes as soon
-    as nobody holds it (it has no cycles).
-    """
-    try:
-        yield gc.freeze
-    finally:
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
 
 
 def explain_failure(error: BaseException, done_steps: int) -> str:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 import streamlit as st
 
-from mambaviz.pages import editor, lesson, replaying, shell, sidebar, state, tabs, try_out
+from mambaviz.pages import editor, garbage, lesson, replaying, shell, sidebar, state, tabs, try_out
 from mambaviz.pages.plain import plain
 from mambaviz.pages.progress import in_the_queue
 from mambaviz.pages.runs import Job, JobKey, Run, RunStore, live_engine, recorded_run
@@ -155,6 +155,8 @@ def _follow(screen: Screen) -> None:
     job = store.request(screen.view.scenario, screen.view.backend, session)
     if job.status != "running":
         st.rerun()
+    if job.progress is None or not job.progress.done:
+        garbage.set_aside()  # PyTorch is being loaded, object by object
     if screen.is_current:
         return  # the recorded run is on screen; the live one takes its place without a word
     before = "" if screen.run is None else " What you see is still the run before."
