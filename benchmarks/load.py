@@ -28,7 +28,7 @@ from urllib.parse import urlencode
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 from playwright.async_api import Error as BrowserError
 
-from benchmarks.app_start import conditions, percentile
+from benchmarks.app_start import PATIENCE, STEP, conditions, percentile
 from benchmarks.served import ROOT, Served, serve
 from benchmarks.socket_client import Client
 from mambaviz.pages.state import PageState, to_link
@@ -43,17 +43,6 @@ EDIT_EVERY = 15  # steps between two changes of the scenario, on average
 EDITED = 40  # scenarios that somebody has to compute
 SAMPLE_SECONDS = 5.0
 MOST_GROWTH = 0.05  # of the memory after the warm-up
-PATIENCE = 120_000  # ms, of a page
-
-# Press the key, wait until what it changed has been painted, return milliseconds.
-STEP = """async () => {
-  const frame = () => new Promise(requestAnimationFrame);
-  const start = performance.now();
-  document.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
-  await frame();
-  await frame();
-  return performance.now() - start;
-}"""
 
 
 @dataclass

@@ -25,6 +25,7 @@ from mambaviz.recording.values import built_fields
 from mambaviz.roles import block_roles, row_roles
 from mambaviz.scenario import EngineSettings, LayerSettings, RequestPlan, Scenario
 from mambaviz.trace import (
+    PHASES,
     BlockChange,
     BlockCopy,
     CopyKind,
@@ -270,7 +271,7 @@ class _Builder:
         after["commit"] = self._committed(step)
         phases = []
         before = self.last_shown
-        for name in _PHASES:
+        for name in PHASES:
             tables = after.get(name, before)
             phases.append(
                 Phase(
@@ -496,18 +497,6 @@ class _Builder:
             num_bytes=int(spec.num_bytes * part),
             skipped=stopped,
         )
-
-
-_PHASES: tuple[PhaseName, ...] = (
-    "schedule",
-    "allocate",
-    "pre-copy",
-    "metadata",
-    "forward",
-    "accept",
-    "post-copy",
-    "commit",
-)
 
 
 def _rows_of(step: RecordedStep) -> list[GroupRows]:
