@@ -144,7 +144,20 @@ async def _open(page: Page, address: str, seen: Seen) -> None:
     seen.opened.append(time.monotonic() - start)
 
 
+async def _is_at_end(page: Page) -> bool:
+    """Whether the stage stands at the last frame of its run, from which no step leads on."""
+    strip = page.locator(".overview").first
+    frame = await strip.get_attribute("aria-valuenow")
+    return frame == await strip.get_attribute("aria-valuemax")
+
+
 async def _step(page: Page, seen: Seen) -> None:
+    if await _is_at_end(page):
+        before = page.url
+        await page.keyboard.press("Home")
+        await page.wait_for_function(
+            "before => location.href !== before", arg=before, timeout=PATIENCE
+        )
     before, start = page.url, time.monotonic()
     seen.painted.append(await page.evaluate(STEP) / 1000)
     try:
