@@ -85,14 +85,16 @@ def link(scenario: Scenario) -> str:
 
 
 async def read_by_socket(url: str, draw: random.Random, end: float, seen: Seen) -> None:
-    """One client: open something, step, now and then something else, until the time is over."""
+    """One client: open something, step, now and then something else, until the time is over.
+
+    A link opens a connection of its own, as it does in a browser.
+    """
     choices = scenarios()
-    client = Client(url, seen.problems, seen.followed, seen.opened)
     await asyncio.sleep(draw.random() * PAUSE)
     try:
-        async with client:
-            while time.monotonic() < end:
-                scenario = draw.choice(choices)
+        while time.monotonic() < end:
+            scenario = draw.choice(choices)
+            async with Client(url, seen.problems, seen.followed, seen.opened) as client:
                 await client.open(link(scenario), scenario.content_hash)
                 for _ in range(max(1, round(draw.expovariate(1 / EDIT_EVERY)))):
                     await asyncio.sleep(2 * PAUSE * draw.random())

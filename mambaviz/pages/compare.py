@@ -135,7 +135,7 @@ def _follow(view: PageState, current: bool, something: bool) -> None:
         return
     store, session = run_store(), session_name()
     scenarios = view.compare.comparison.scenarios
-    jobs = [store.request(scenario, view.backend, session) for scenario in scenarios]
+    jobs = [store.request(one, view.backend, session, can_wait=current) for one in scenarios]
     if all(job.status != "running" for job in jobs):
         st.rerun()
     if current:

@@ -26,16 +26,25 @@ def set_modules_aside() -> None:
     set_aside()
 
 
+GROWTH = 1.5  # times as many objects set aside as after the last look: time for another look
+_left = [0]  # objects aside after the last look
+
+
 @contextmanager
 def aside() -> Iterator[Callable[[], None]]:
-    """While a run is computed: it makes a million objects, set aside step by step.
+    """While a run is computed: it makes up to a million objects, set aside step by step.
 
-    At the end garbage is looked for once among everything; what is then left stays aside (the
-    records of a run have no cycles).
+    At the end garbage is looked for among everything, if much has come since the last look, which
+    takes as long as a small run does; what is then left stays aside (the records of a run have no
+    cycles). One run at a time, so there is no lock.
     """
     try:
         yield set_aside
     finally:
-        gc.unfreeze()
-        gc.collect()
+        look = gc.get_freeze_count() > GROWTH * _left[0]
+        if look:
+            gc.unfreeze()
+            gc.collect()
         set_aside()
+        if look:
+            _left[0] = gc.get_freeze_count()

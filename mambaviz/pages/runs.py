@@ -182,7 +182,7 @@ class RunStore:
     def __init__(
         self,
         engine: Engine,
-        capacity: int = 24,
+        capacity: int = 256,
         *,
         drawn: bool = True,
         most_bytes: int = MOST_BYTES,
@@ -198,19 +198,23 @@ class RunStore:
         self._held: WeakValueDictionary[JobKey, Run] = WeakValueDictionary()  # by pages
         self._lock = threading.Lock()
 
-    def request(self, scenario: Scenario, backend: BackendChoice, session: str) -> Job:
+    def request(
+        self, scenario: Scenario, backend: BackendChoice, session: str, *, can_wait: bool = False
+    ) -> Job:
         """The run, computed or on its way; queued if nobody has asked for it before.
 
-        One that was stopped starts anew; one that failed stays failed until `retry`.
+        One that was stopped starts anew; one that failed stays failed until `retry`. ``can_wait``:
+        the session has the recorded one to look at meanwhile.
         """
         key = (scenario.content_hash, backend)
         with self._lock:
             job, start = self._known(key), False
             if job is None or job.status == "stopped":
-                job = self._jobs[key] = Job(scenario, backend, self._turns.queue(session))
+                ticket = self._turns.queue(session, can_wait=can_wait)
+                job = self._jobs[key] = Job(scenario, backend, ticket)
                 start = True
             elif job.status == "running" and session not in job.wanted_by:
-                self._turns.joined(job.ticket, session)
+                self._turns.joined(job.ticket, session, can_wait=can_wait)
             job.wanted_by.add(session)
             self._jobs.move_to_end(key)
             self._forget_old()

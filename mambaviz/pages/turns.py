@@ -8,7 +8,8 @@
 
 First come, first served, but a session that asks for many things waits with its second until the
 others have had their first. A long piece of work gives way after a slice of time and goes on when
-those who wait have had theirs, so that nobody waits for it to its end.
+those who wait have had theirs, so that nobody waits for it to its end. What nobody sits waiting
+for (``can_wait``: its recorded twin is on screen) comes after everything that somebody does.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ class Ticket:
     session: str
     round: int
     number: int
+    can_wait: bool = False
     since: float = 0.0  # when its turn began
 
     @property
-    def place(self) -> tuple[int, int]:
-        return self.round, self.number
+    def place(self) -> tuple[bool, int, int]:
+        return self.can_wait, self.round, self.number
 
 
 class Turns:
@@ -54,19 +56,20 @@ class Turns:
         self._round = 0  # of the turn given last
         self._numbers = 0
 
-    def queue(self, session: str) -> Ticket:
+    def queue(self, session: str, *, can_wait: bool = False) -> Ticket:
         """A place at the end of the next round, or of the one after this session's last."""
         with self._changed:
             self._numbers += 1
-            ticket = Ticket(session, self._next_round(session), self._numbers)
+            ticket = Ticket(session, self._next_round(session), self._numbers, can_wait)
             self._waiting.append(ticket)
             self._give()
             return ticket
 
-    def joined(self, ticket: Ticket, session: str) -> None:
+    def joined(self, ticket: Ticket, session: str, *, can_wait: bool = False) -> None:
         """Another session wants the same thing: it moves up to where that session would be."""
         with self._changed:
             ticket.round = min(ticket.round, self._next_round(session))
+            ticket.can_wait = ticket.can_wait and can_wait
 
     def ahead(self, ticket: Ticket) -> int:
         """How many turns come before this one's; 0 for the one that has it, or is done."""
@@ -87,10 +90,13 @@ class Turns:
             self.leave(ticket)
 
     def offer(self, ticket: Ticket, still_wanted: Callable[[], None]) -> None:
-        """Between two pieces of work: let others go first if this turn has lasted its slice."""
+        """Between two pieces of work: let others go first if this turn has lasted its slice, or if
+        it can wait and they cannot."""
         with self._changed:
-            spent = self._clock() - ticket.since
-            if self._slice is None or spent < self._slice or not self._waiting:
+            if self._slice is None or not self._waiting:
+                return
+            before_it = ticket.can_wait and any(not one.can_wait for one in self._waiting)
+            if self._clock() - ticket.since < self._slice and not before_it:
                 return
             self._numbers += 1
             ticket.round, ticket.number = ticket.round + 1, self._numbers

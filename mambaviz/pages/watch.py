@@ -152,12 +152,13 @@ def _follow(screen: Screen) -> None:
     if screen.job is None and screen.run is not None and not _may_start(screen.run):
         return
     store, session = run_store(), session_name()
-    job = store.request(screen.view.scenario, screen.view.backend, session)
+    view, seen = screen.view, screen.is_current
+    job = store.request(view.scenario, view.backend, session, can_wait=seen)
     if job.status != "running":
         st.rerun()
     if job.progress is None or not job.progress.done:
         garbage.set_aside()  # PyTorch is being loaded, object by object
-    if screen.is_current:
+    if seen:
         return  # the recorded run is on screen; the live one takes its place without a word
     before = "" if screen.run is None else " What you see is still the run before."
     with st.container(horizontal=True, vertical_alignment="center"):

@@ -28,8 +28,8 @@ class Work:
         self.order: list[str] = []
         self.threads: list[threading.Thread] = []
 
-    def add(self, name: str, pieces: int = 1) -> Ticket:
-        ticket = self.turns.queue(name[0])
+    def add(self, name: str, pieces: int = 1, *, can_wait: bool = False) -> Ticket:
+        ticket = self.turns.queue(name[0], can_wait=can_wait)
         thread = threading.Thread(target=self._do, args=(name, ticket, pieces))
         self.threads.append(thread)
         thread.start()
@@ -75,6 +75,36 @@ def test_a_session_with_many_wishes_does_not_starve_the_others(blocked) -> None:
         work.add(name)
     stack.close()
     assert work.done() == ["a1", "b1", "c1", "a2", "b2", "a3"]
+
+
+def test_what_can_wait_comes_last(blocked) -> None:
+    _, work, stack = blocked
+    for name in ("a", "b", "c"):
+        work.add(name, can_wait=name != "c")
+    stack.close()
+    assert work.done() == ["c", "a", "b"]
+
+
+def test_what_can_wait_no_longer_does_when_somebody_waits_for_it(blocked) -> None:
+    turns, work, stack = blocked
+    ticket = work.add("a", can_wait=True)
+    work.add("b")
+    turns.joined(ticket, "c", can_wait=True)
+    assert turns.ahead(ticket) == 2
+    turns.joined(ticket, "d")
+    assert turns.ahead(ticket) == 1
+    stack.close()
+    assert work.done() == ["a", "b"]
+
+
+def test_what_can_wait_gives_way_before_its_slice_is_over() -> None:
+    turns = Turns(clock=Clock())
+    idle, work = turns.queue("a", can_wait=True), Work(turns)
+    with turns.hold(idle, wanted):
+        work.add("b")
+        turns.offer(idle, wanted)
+        assert work.order == ["b"]
+    work.done()
 
 
 def test_what_is_ahead_is_counted(blocked) -> None:
