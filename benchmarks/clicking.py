@@ -16,6 +16,7 @@ that passed is not repeated as long as the sources of the app are the same.
 from __future__ import annotations
 
 import argparse
+import gzip
 import hashlib
 import json
 import random
@@ -33,6 +34,7 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, FileChooser, Pag
 from playwright.sync_api import Error as BrowserError
 
 from benchmarks.served import ROOT, Served, serve
+from mambaviz.recording.shelf import examples
 from mambaviz.scenario import PRESETS
 from tools.get_browser import find_browser
 
@@ -44,7 +46,7 @@ SECONDS = 1_200
 LEFT = "context was destroyed"  # what the browser says of a page that is being left
 FIRST_PATIENCE, PATIENCE = 120_000, 60_000  # ms: a page's first picture; any answer
 
-PATHS = ("", "metadata", "kernels", "compare", "reports", "explorer", "sizes", "about")
+PATHS = ("", "metadata", "kernels", "compare", "reports", "explorer", "sizes", "learn", "about")
 KEYS = (
     *("ArrowRight", "ArrowLeft", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"),
     *("Shift+ArrowRight", "Shift+ArrowLeft", "Tab", "Shift+Tab", "Enter", "Space", "Escape"),
@@ -62,6 +64,8 @@ LINKS = (
     *("backend=reference", "backend=interpreter", "backend=cuda", "backend=abacus"),
     *("run=AAAA", "run=%00%ff", "rows=zz", "runs=plain-decode,shift-in-place", "runs=x,y,z"),
     *("lesson=L&stops=1.forward,2.pre-copy.A", "stops=99.commit", "report=S03", "report=Z99"),
+    *("stop=checkpoint&moved=yes", "stop=nowhere", "topic=bias&seed=4", "topic=x&score=bias.1.2"),
+    *("recording=chunks-inside-blocks", "recording=mamba2-crowded&step=40", "recording=none"),
     *("report=S07&revealed=yes", "lock=A&at=3", "at=9999", "unknown=1", "a=1&a=2", "compare=x"),
 )
 SIZES = ((1440, 900), (1280, 720), (1024, 768), (800, 600), (390, 844), (1920, 1080))
@@ -370,9 +374,13 @@ _DEEDS: dict[str, Callable[[Hand, Action], None]] = {
 
 
 def files() -> list[tuple[str, bytes]]:
-    """Files to upload: a scenario, and what is none."""
+    """Files to upload: a scenario, a recording, and what is neither."""
     good = PRESETS["shift-in-place"].model_dump_json().encode()
+    recording = examples()["hybrid-drafts"].read_bytes()
     return [
+        ("run.jsonl.gz", recording),
+        ("run.jsonl", gzip.decompress(recording)[:20_000]),
+        ("cut.gz", recording[:5_000]),
         ("scenario.json", good),
         ("cut.json", good[: len(good) // 2]),
         ("other.json", b'{"hello": "world"}'),
