@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mambaviz.comparisons import MODES, varied
@@ -116,22 +117,24 @@ def asked(
     backend: Backend = "reference",
     progress: Callable[[str], None] | None = None,
 ) -> Asked:
-    """The same with the run that answers it. ``progress`` hears in words what is being done."""
+    """The same with the run that answers it.
+
+    ``progress`` hears in words what is being done, after every step of every run; what it raises
+    ends the search.
+    """
     if topic not in TOPICS:
         raise KeyError(f"no topic {topic!r}; choose from {', '.join(TOPICS)}")
     say = progress or (lambda _: None)
     rng = random.Random(f"{topic} {seed}")
     found = TOPICS[topic]
     for draw in range(1, MOST_DRAWS + 1):
-        say(f"drawing scenario {draw}")
         scenario = found.draw(rng)
         state = rng.getstate()
-        trace = _run(scenario, "reference")
+        trace = _run(scenario, "reference", partial(say, f"drawing scenario {draw}"))
         moments = _worth_asking(found, trace, rng)
         if moments and backend != "reference":
-            say("running its kernels")
             rng.setstate(state)
-            trace = _run(scenario, backend)
+            trace = _run(scenario, backend, partial(say, "running its kernels"))
             moments = _worth_asking(found, trace, rng)
         if moments:
             weights = [moment.weight for moment in moments]
@@ -140,11 +143,12 @@ def asked(
     raise RuntimeError(f"no scenario of {MOST_DRAWS} has a question about {topic}")
 
 
-def _run(scenario: Scenario, backend: Backend) -> Trace:
+def _run(scenario: Scenario, backend: Backend, say: Callable[[], None] = lambda: None) -> Trace:
     """`mambaviz.engine.run`, imported late: who only lists the topics needs no torch."""
     from mambaviz.engine import run
 
-    return run(scenario, backend)
+    say()
+    return run(scenario, backend, lambda *_: say())
 
 
 def _worth_asking(topic: Topic, trace: Trace, rng: random.Random) -> list[_Moment]:

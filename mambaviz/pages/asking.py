@@ -1,4 +1,4 @@
-"""Questions for the Learn page, from a thread of their own: the engine answers each anew.
+"""Questions for the Learn page: the engine answers each anew.
 
 A page asks a `QuestionStore` for a question and shows it when it is there; the next one is asked
 for meanwhile. This module does not import torch; the thread that computes does.
@@ -6,92 +6,88 @@ for meanwhile. This module does not import torch; the thread that computes does.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
-from mambaviz.pages.runs import Run, explain_failure
+from mambaviz.limits import MIB
+from mambaviz.pages.runs import Run
 from mambaviz.pages.state import BackendChoice
+from mambaviz.pages.turns import Turns
+from mambaviz.pages.work import Pace, Work
+from mambaviz.pages.work_store import WorkStore
 from mambaviz.questions import Asked, Question, asked
 
-Progress = Callable[[str], None]
-Ask = Callable[[str, int, BackendChoice, Progress], Asked]
+Say = Callable[[str], None]
+Ask = Callable[[str, int, BackendChoice, Say], Asked]
 QuestionKey = tuple[str, int, BackendChoice]
 
+MOST_BYTES = 128 * MIB  # of questions that are kept, with their runs
 
-def live_question(topic: str, seed: int, backend: BackendChoice, progress: Progress) -> Asked:
+
+def live_question(topic: str, seed: int, backend: BackendChoice, say: Say) -> Asked:
     """`mambaviz.questions.asked`; the first call pays for importing torch."""
-    progress("loading PyTorch")
+    say("loading PyTorch")
     import mambaviz.engine  # noqa: F401
 
-    return asked(topic, seed, backend, progress)
+    return asked(topic, seed, backend, say)
 
 
-@dataclass
-class QuestionJob:
-    """One question on its way, or there. Written by its thread only."""
+@dataclass(frozen=True)
+class Answered:
+    """A question and the run that answers it, as it is drawn."""
+
+    question: Question
+    run: Run
+
+    @property
+    def held_bytes(self) -> int:
+        return self.run.held_bytes
+
+
+@dataclass(eq=False)
+class QuestionJob(Work[Answered]):
+    """One question on its way, or there."""
 
     topic: str
     seed: int
     backend: BackendChoice
-    status: Literal["running", "done", "failed"] = "running"
-    message: str = "waiting for the one before"
-    question: Question | None = None
-    run: Run | None = None
-    problem: str = ""  # one sentence, when it failed
+    ask: Ask = live_question
+
+    @property
+    def key(self) -> QuestionKey:
+        return self.topic, self.seed, self.backend
 
     @property
     def name(self) -> str:
         return f"{self.topic}:{self.seed}:{self.backend}"
 
+    @property
+    def broke_off(self) -> str:
+        return "This question broke off"
 
-class QuestionStore:
-    """Questions by topic, seed and back end, for all sessions; the latest ``capacity`` are kept."""
+    def compute(self, pace: Pace) -> Answered:
+        found = self.ask(self.topic, self.seed, self.backend, pace.say)
+        run = Run(found.trace, recorded=False)
+        run.draw(pace)
+        return Answered(found.question, run)
 
-    def __init__(self, ask: Ask = live_question, capacity: int = 48) -> None:
+
+class QuestionStore(WorkStore[QuestionJob]):
+    """Questions by topic, seed and back end, for all sessions."""
+
+    def __init__(
+        self,
+        ask: Ask = live_question,
+        capacity: int = 48,
+        *,
+        present: Callable[[str], bool] = lambda _: True,
+        turns: Turns | None = None,
+    ) -> None:
+        super().__init__(
+            turns or Turns(), capacity=capacity, most_bytes=MOST_BYTES, present=present
+        )
         self._ask = ask
-        self._capacity = capacity
-        self._jobs: OrderedDict[QuestionKey, QuestionJob] = OrderedDict()
-        self._lock = threading.Lock()
-        self._one_at_a_time = threading.Lock()
 
-    def request(self, topic: str, seed: int, backend: BackendChoice) -> QuestionJob:
-        """The question, computed or on its way; one that failed stays failed until `retry`."""
-        key = (topic, seed, backend)
-        with self._lock:
-            job = self._jobs.get(key)
-            if job is not None:
-                self._jobs.move_to_end(key)
-                return job
-            job = self._jobs[key] = QuestionJob(topic, seed, backend)
-            self._forget_old()
-        threading.Thread(target=self._compute, args=(job,), name=job.name, daemon=True).start()
-        return job
-
-    def retry(self, job: QuestionJob) -> None:
-        """Forget a question that failed, so that the next request starts it anew."""
-        with self._lock:
-            self._jobs.pop((job.topic, job.seed, job.backend), None)
-
-    def _compute(self, job: QuestionJob) -> None:
-        def progress(message: str) -> None:
-            job.message = message
-
-        try:
-            with self._one_at_a_time:  # the one on screen before the one that comes after it
-                found = self._ask(job.topic, job.seed, job.backend, progress)
-                progress("drawing the run")
-                run = Run(found.trace, recorded=False)
-                run.draw(lambda _: None)
-            job.question, job.run = found.question, run
-            job.status = "done"
-        except Exception as error:  # noqa: BLE001  # the thread's last line: nothing may be lost
-            job.problem = explain_failure(error, 0)
-            job.status = "failed"
-
-    def _forget_old(self) -> None:
-        finished = [key for key, job in self._jobs.items() if job.status != "running"]
-        for key in finished[: max(0, len(self._jobs) - self._capacity)]:
-            del self._jobs[key]
+    def job(self, topic: str, seed: int, backend: BackendChoice) -> QuestionJob:
+        """A question to ask this store for."""
+        return QuestionJob(topic, seed, backend, self._ask)

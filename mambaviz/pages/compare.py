@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 import streamlit as st
 
 from mambaviz.alignment import lockable
-from mambaviz.pages import compare_sidebar, shell, state
+from mambaviz.pages import compare_sidebar, messages, shell, state
 from mambaviz.pages.assets import COMPARE_STYLE
 from mambaviz.pages.compare_component import CompareState, side_by_side
 from mambaviz.pages.plain import plain
@@ -145,35 +145,27 @@ def _follow(view: PageState, current: bool, something: bool) -> None:
     ahead = store.ahead(now)
     doing = in_the_queue(ahead) if ahead else now.message
     before = " What you see are still the runs before." if something else ""
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.info(
-            f"Computing {len(jobs)} runs, {done} of them done; {doing}.{before}",
-            icon=":material/hourglass_top:",
-        )
-        if st.button("Stop", key="compare-stop"):
-            for job in jobs:
-                store.stop(job, session)
-            st.session_state["compare_given_up"] = _wish(view)
-            st.rerun()
+    text = f"Computing {len(jobs)} runs, {done} of them done; {doing}.{before}"
+    if messages.under_way(text, "compare-stop"):
+        for job in jobs:
+            store.stop(job, session)
+        st.session_state["compare_given_up"] = _wish(view)
+        st.rerun()
 
 
 def _failed(jobs: Sequence[Job], runs: Runs | None) -> None:
-    still = ". What you see are the runs before." if runs else "."
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.error(f"{plain(jobs[0].problem.rstrip('.'))}{still}", icon=":material/error:")
-        if st.button("Try again", key="compare-retry"):
-            for job in jobs:
-                run_store().retry(job)
-            st.rerun()
+    still = " What you see are the runs before." if runs else ""
+    if messages.failed(jobs[0].problem, "Try again", "compare-retry", still):
+        for job in jobs:
+            run_store().retry(job)
+        st.rerun()
 
 
 def _stopped(runs: Runs | None) -> None:
     still = " What you see are the runs before." if runs else ""
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.info(f"These runs were stopped.{still}", icon=":material/stop_circle:")
-        if st.button("Run them", key="compare-run"):
-            st.session_state["compare_given_up"] = None
-            st.rerun()
+    if messages.stopped(f"These runs were stopped.{still}", "Run them", "compare-run"):
+        st.session_state["compare_given_up"] = None
+        st.rerun()
 
 
 def _wish(view: PageState) -> tuple[str, ...]:

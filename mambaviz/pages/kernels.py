@@ -29,16 +29,19 @@ from mambaviz.launches.record import Damage, LaunchRecord, recorded
 from mambaviz.limits import MOST_UPLOAD_MB
 from mambaviz.pages import launch_editor, shell, state, watch
 from mambaviz.pages.assets import KERNELS_STYLE
+from mambaviz.pages.failures import explained
 from mambaviz.pages.kernels_component import part, told
 from mambaviz.pages.kernels_state import KernelsView
+from mambaviz.pages.messages import sentence
 from mambaviz.pages.plain import plain
-from mambaviz.pages.runs import Run, first_line, is_advice, log
+from mambaviz.pages.runs import Run
 from mambaviz.pages.sidebar import BACKEND_HELP, BACKEND_LABELS
 from mambaviz.pages.state import BACKEND_CHOICES, BackendChoice, PageState
 from mambaviz.speeds import committed
 from mambaviz.viz.kernels import code, view
 from mambaviz.viz.kernels.speeds import speeds_html
 
+BROKE_OFF = "This launch broke off"
 OWN = "own"  # the entry of the preset list for inputs that are none
 
 _PROBLEM = "launch_problem"  # what was wrong with pasted or taken inputs
@@ -167,14 +170,13 @@ def _draft(
         try:
             return launch_editor.judge(settings, rows)
         except LaunchError as error:
-            _refused(error)
+            _refused(str(error))
     return None
 
 
-def _refused(error: Exception) -> None:
-    sentence = str(error).rstrip(".")
+def _refused(problem: str) -> None:
     st.error(
-        f"{plain(sentence[:1].upper() + sentence[1:])}. What you see is the launch before.",
+        f"{plain(sentence(problem))} What you see is the launch before.",
         icon=":material/error:",
     )
 
@@ -231,22 +233,11 @@ def _record(shown: PageState, messages: Any) -> Shown:
         found = _found(shown)
     except Exception as error:  # noqa: BLE001  # whatever a launch raises becomes a sentence
         with messages:
-            _refused(_as_sentence(error))
+            _refused(explained(error, BROKE_OFF))
         before = st.session_state.get(_LAST)
         return before or Shown(recorded(next(iter(LAUNCHES))), is_recorded=True)
     st.session_state[_LAST] = found
     return found
-
-
-def _as_sentence(error: Exception) -> Exception:
-    """Advice as it is; a defect of the program leaves its traceback in the log."""
-    if isinstance(error, LaunchError) or is_advice(error):
-        return error
-    log.error("a launch failed", exc_info=error)
-    return LaunchError(
-        f"this launch broke off with a defect of the program ({type(error).__name__}: "
-        f"{first_line(error)}); the log of the server has the traceback"
-    )
 
 
 def _found(shown: PageState) -> Shown:
@@ -282,7 +273,7 @@ def _damage(shown: KernelsView, messages: Any) -> Damage | None:
             return _damaged(shown.inputs.model_dump_json(), shown.mistakes)
     except Exception as error:  # noqa: BLE001  # whatever it raises becomes a sentence
         with messages:
-            _refused(_as_sentence(error))
+            _refused(explained(error, BROKE_OFF))
         return None
 
 

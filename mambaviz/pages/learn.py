@@ -8,8 +8,8 @@ from functools import cache
 import streamlit as st
 
 from mambaviz import tour
-from mambaviz.pages import learn_sidebar, shell, state
-from mambaviz.pages.asking import QuestionJob, QuestionStore
+from mambaviz.pages import garbage, learn_sidebar, messages, shell, state
+from mambaviz.pages.asking import Answered, QuestionJob, QuestionStore
 from mambaviz.pages.assets import LEARN_STYLE
 from mambaviz.pages.learn_component import (
     LearnPlace,
@@ -20,8 +20,11 @@ from mambaviz.pages.learn_component import (
 )
 from mambaviz.pages.learn_state import MIXED, LearnView, new_seed
 from mambaviz.pages.plain import plain
+from mambaviz.pages.progress import how_far
 from mambaviz.pages.runs import Run, recorded_run
+from mambaviz.pages.sessions import Presence, session_name
 from mambaviz.pages.state import PageState
+from mambaviz.pages.turns import process_turns
 from mambaviz.pages.wishes import Wish, standing
 from mambaviz.questions import TOPICS
 from mambaviz.scenario import Scenario
@@ -32,12 +35,13 @@ POLL_SECONDS = 0.4
 QUESTIONS_AHEAD = 5  # stops seen before the first question is asked for: torch takes a while
 WISH = "learn-wish"
 NEXT = "learn-next"  # of this session: topic and seed of the question that comes next
+GIVEN_UP = "learn-given-up"  # and the question that the reader has stopped
 
 
 @st.cache_resource
 def question_store() -> QuestionStore:
     """Questions of all sessions."""
-    return QuestionStore()
+    return QuestionStore(present=Presence(), turns=process_turns())
 
 
 def page() -> None:
@@ -46,13 +50,13 @@ def page() -> None:
     st.html(f"<style>{LEARN_STYLE.read_text(encoding='utf-8')}</style>")
     if "sidebar" not in view.hide:
         learn_sidebar.place(view)
-    job = job_of(view)
+    job = asked_for(view)
     shown = _tour(view) if job is None else _question(view, job)
     with st.container(key="messages"):
         if state.notice():
             st.warning(plain(state.notice()), icon=":material/info:")
         if job is not None and not shown.question:
-            _follow(job)
+            _messages(job)
     about = "tour" if job is None else job.name
     wish = standing(WISH, about, _place(view.learn), state.session().wish)
     desk(shown, wish, on_view=_moved, on_act=_act)
@@ -111,24 +115,45 @@ def _tour(view: PageState) -> Shown:
 # --------------------------------------------------------------------------------------
 
 
-def job_of(view: PageState) -> QuestionJob | None:
-    """The question on show; None in the tour. The one that comes next is asked for already."""
-    learn = view.learn
-    if learn.asked_topic is None or learn.seed is None:
-        if len(learn.seen) >= QUESTIONS_AHEAD:
-            _ask_ahead(view, MIXED)
-        return None
-    job = question_store().request(learn.asked_topic, learn.seed, view.backend)
-    if job.status == "done" and learn.topic is not None:
-        _ask_ahead(view, learn.topic)
+def asked_for(view: PageState) -> QuestionJob | None:
+    """The question on show, asked for unless it was stopped; None in the tour. The one that comes
+    next is asked for already; what else this session waits for it gives up."""
+    store, session, learn = question_store(), session_name(), view.learn
+    job = wanted_question(view)
+    wanted = [] if job is None else [job]
+    topic = MIXED if job is None else learn.topic
+    if job is not None:
+        job = (store.known(job) or job) if _given_up(job) else store.ask(job, session)
+    is_time = len(learn.seen) >= QUESTIONS_AHEAD if job is None else job.value is not None
+    if is_time and topic is not None:
+        wanted += _ask_ahead(view, topic)
+    store.want_only(session, [one.key for one in wanted])
     return job
 
 
-def _ask_ahead(view: PageState, topic: str) -> None:
+def wanted_question(view: PageState) -> QuestionJob | None:
+    """What the view asks for, as it is to be asked of the store."""
+    learn = view.learn
+    if learn.asked_topic is None or learn.seed is None:
+        return None
+    return question_store().job(learn.asked_topic, learn.seed, view.backend)
+
+
+def _given_up(job: QuestionJob) -> bool:
+    return st.session_state.get(GIVEN_UP) == job.key
+
+
+def answered(view: PageState) -> Answered | None:
+    """The question on show with its answer, if it is there."""
+    wanted = wanted_question(view)
+    job = question_store().known(wanted) if wanted is not None else None
+    return job.value if job is not None else None
+
+
+def _ask_ahead(view: PageState, topic: str) -> list[QuestionJob]:
     """Have the question that comes next computed while the reader is busy."""
-    ahead = view.learn.asking(topic, next_seed(topic))
-    if ahead.asked_topic is not None and ahead.seed is not None:
-        question_store().request(ahead.asked_topic, ahead.seed, view.backend)
+    ahead = wanted_question(view.changed(learn=view.learn.asking(topic, next_seed(topic))))
+    return [] if ahead is None else [question_store().ask(ahead, session_name(), can_wait=True)]
 
 
 def next_seed(topic: str) -> int:
@@ -156,31 +181,49 @@ def _question(view: PageState, job: QuestionJob) -> Shown:
         topic=f"Questions: {title}",
         score=score_words(learn, job.topic),
     )
-    if job.status == "failed":
-        return replace(common, waiting="Try it again, or take the next question.", problem=True)
-    if job.question is None or job.run is None:
+    if job.value is not None:
+        found = job.value
         return replace(
             common,
-            waiting="A small scenario is drawn and run with the real kernels; its trace answers.",
+            payload=found.run.payload.packed,
+            question=question_json(found.question, job.name),
         )
+    if _given_up(job):
+        return replace(common, waiting="Press “Ask it”, or take the next question.", problem=True)
+    if job.status == "failed":
+        return replace(common, waiting="Try it again, or take the next question.", problem=True)
     return replace(
-        common, payload=job.run.payload.packed, question=question_json(job.question, job.name)
+        common,
+        waiting="A small scenario is drawn and run with the real kernels; its trace answers.",
     )
+
+
+def _messages(job: QuestionJob) -> None:
+    if _given_up(job):
+        if messages.stopped("This question was stopped.", "Ask it", "ask-it"):
+            st.session_state[GIVEN_UP] = None
+            st.rerun()
+    elif job.status == "failed":
+        if messages.failed(job.problem, "Try again", "ask-again"):
+            question_store().retry(job)
+            st.rerun()
+    else:
+        _follow(job)
 
 
 @st.fragment(run_every=POLL_SECONDS)
 def _follow(job: QuestionJob) -> None:
     """Say how far a question is, and draw the page anew when it is there."""
-    if job.status == "done":
+    if job.status != "running":
         st.rerun()
-    if job.status == "running":
-        st.info(f"Asking the engine: {job.message}.", icon=":material/hourglass_top:")
-        return
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.error(plain(job.problem), icon=":material/error:")
-        if st.button("Try again", key="ask-again"):
-            question_store().retry(job)
-            st.rerun()
+    if job.progress is None:
+        garbage.set_aside()  # PyTorch is being loaded, object by object
+    store = question_store()
+    text = how_far(job.progress, store.ahead(job), "Computing a question", job.message)
+    if messages.under_way(f"{text}.", "ask-stop"):
+        store.stop(job, session_name())
+        st.session_state[GIVEN_UP] = job.key
+        st.rerun()
 
 
 def score_words(learn: LearnView, topic: str | None = None) -> str:
@@ -210,10 +253,10 @@ def taken_up(view: PageState, place: LearnPlace) -> LearnView:
     learn = view.learn.having_seen(place.seen)
     if learn.topic is None:
         return learn.at(tour.NAMES[place.stop], moved=place.moved)
-    job = job_of(view)
-    if job is None or job.question is None or place.chosen is None:
+    found = answered(view)
+    if found is None or place.chosen is None:
         return learn
-    return learn.answered(place.chosen, right=place.chosen == job.question.answer)
+    return learn.answered(place.chosen, right=place.chosen == found.question.answer)
 
 
 def _act() -> None:
@@ -235,10 +278,10 @@ def _act() -> None:
 
 def _watch(view: PageState) -> None:
     """The run on show, on the Watch page, where it stands."""
-    learn, job = view.learn, job_of(view)
-    if job is not None and job.question is not None:
-        found = job.question
-        scenario, moment = found.scenario, tour.Moment(found.step, found.phase, found.request)
+    learn, found = view.learn, answered(view)
+    if found is not None:
+        asked = found.question
+        scenario, moment = asked.scenario, tour.Moment(asked.step, asked.phase, asked.request)
     else:
         stop = tour.BY_NAME[learn.stop]
         scenario = stop.scenario

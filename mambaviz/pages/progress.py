@@ -1,4 +1,4 @@
-"""How far a run is: steps done of about how many, and about how long it will take.
+"""How far work is: steps done of about how many, and about how long it will take.
 
 How many steps a scenario has is known only when it has run; `mambaviz.workload.expected_steps`
 reckons it from the requests, so that a page can say "step 45 of about 200".
@@ -14,9 +14,9 @@ SAY_AFTER = 1.5  # seconds of work from which on the rest can be foretold
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a job stands in one of its two tasks. ``since`` is a `time.monotonic` of its start."""
+    """Where work stands in one of its tasks. ``since`` is a `time.monotonic` of its start."""
 
-    task: str  # "Computing" or "Drawing"
+    task: str  # such as "Computing" or "Drawing"
     done: int
     total: int
     exact: bool  # whether ``total`` is known or reckoned
@@ -43,3 +43,11 @@ class Progress:
 def in_the_queue(ahead: int) -> str:
     """``2 runs are before yours``: said while a run waits for its turn."""
     return f"{ahead} runs are before yours" if ahead > 1 else "one run is before yours"
+
+
+def how_far(progress: Progress | None, ahead: int, what: str, message: str) -> str:
+    """``Computing step 45 of about 200, about 12 s left``; before the first step, what is being
+    waited for or done: ``Computing a question: loading PyTorch``."""
+    if progress is not None and progress.done:
+        return f"{progress.sentence()}{', in turn with others' if ahead else ''}"
+    return f"{what}: {in_the_queue(ahead) if ahead else message}"

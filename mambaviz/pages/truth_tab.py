@@ -12,6 +12,7 @@ from mambaviz.pages.runs import Job, Run, RunStore
 from mambaviz.pages.sessions import Presence
 from mambaviz.pages.state import BackendChoice
 from mambaviz.pages.tab_component import figure
+from mambaviz.pages.turns import Turns
 from mambaviz.scenario import Scenario
 from mambaviz.trace import Trace
 from mambaviz.truth import QUANTITIES, Measured, Quantity, allowed, between, measure
@@ -29,8 +30,9 @@ BACKENDS: dict[Name, str] = {
 @st.cache_resource
 def truth_store() -> RunStore:
     """Runs in child processes, shared by all sessions: one scenario is run once for everybody,
-    each to its end, since a child does not stop where another's turn begins."""
-    return RunStore(elsewhere, drawn=False, present=Presence(), slice_s=None)
+    each to its end, since a child does not stop where another's turn begins. So they have turns of
+    their own, which nothing that this process computes waits for."""
+    return RunStore(elsewhere, drawn=False, present=Presence(), turns=Turns(slice_s=None))
 
 
 def elsewhere(scenario: Scenario, backend: BackendChoice, progress: object) -> Trace:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 SLICE = 2.0  # seconds of work after which others go first
 LOOK_EVERY = 0.2  # seconds between two looks at whether what waits is still wanted
@@ -136,3 +137,9 @@ class Turns:
         return 1 + max(
             [self._round, *(one.round for one in self._waiting if one.session == session)]
         )
+
+
+@cache
+def process_turns() -> Turns:
+    """The turns of everything that pages have computed in this process."""
+    return Turns()

@@ -6,13 +6,25 @@ from dataclasses import asdict, dataclass, replace
 
 import streamlit as st
 
-from mambaviz.pages import editor, garbage, lesson, replaying, shell, sidebar, state, tabs, try_out
+from mambaviz.pages import (
+    editor,
+    garbage,
+    lesson,
+    messages,
+    replaying,
+    shell,
+    sidebar,
+    state,
+    tabs,
+    try_out,
+)
 from mambaviz.pages.plain import plain
-from mambaviz.pages.progress import in_the_queue
+from mambaviz.pages.progress import how_far
 from mambaviz.pages.runs import Job, JobKey, Run, RunStore, live_engine, recorded_run
 from mambaviz.pages.sessions import Presence, session_name
 from mambaviz.pages.stage_component import StageState, is_drawn, stage
 from mambaviz.pages.state import PageState
+from mambaviz.pages.turns import process_turns
 from mambaviz.pages.wishes import standing
 from mambaviz.viz.assets import SKELETON_CSS, skeleton
 from mambaviz.workload import expected_steps
@@ -24,7 +36,7 @@ MOST_TICKS = 20  # a browser that never says what it has drawn holds nobody up f
 @st.cache_resource
 def run_store() -> RunStore:
     """Runs of all sessions."""
-    return RunStore(live_engine, present=Presence())
+    return RunStore(live_engine, present=Presence(), turns=process_turns())
 
 
 @dataclass(frozen=True)
@@ -161,12 +173,10 @@ def _follow(screen: Screen) -> None:
     if seen:
         return  # the recorded run is on screen; the live one takes its place without a word
     before = "" if screen.run is None else " What you see is still the run before."
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.info(f"{_how_far(job)}.{before}", icon=":material/hourglass_top:")
-        if st.button("Stop", key="stop"):
-            store.stop(job, session)
-            st.session_state["given_up"] = _wish(screen.view)
-            st.rerun()
+    if messages.under_way(f"{_how_far(job)}.{before}", "stop"):
+        store.stop(job, session)
+        st.session_state["given_up"] = _wish(screen.view)
+        st.rerun()
 
 
 def _may_start(run: Run) -> bool:
@@ -177,34 +187,24 @@ def _may_start(run: Run) -> bool:
 def _how_far(job: Job) -> str:
     """``Computing step 45 of about 200, about 12 s left``; before that, what is being loaded or
     waited for, and about how many steps will come."""
-    ahead = run_store().ahead(job)
-    if job.progress is None or not job.progress.done:
-        steps = expected_steps(job.scenario)
-        now = in_the_queue(ahead) if ahead else job.message
-        return f"Computing about {steps} {'step' if steps == 1 else 'steps'}: {now}"
-    return f"{job.progress.sentence()}{', in turn with others' if ahead else ''}"
+    steps = expected_steps(job.scenario)
+    about = f"Computing about {steps} {'step' if steps == 1 else 'steps'}"
+    return how_far(job.progress, run_store().ahead(job), about, job.message)
 
 
 def _failed(screen: Screen, job: Job) -> None:
     seen = "the recorded run" if screen.is_current else "the run before"
-    still = f". What you see is {seen}." if screen.run else ""
-    problem = job.problem.rstrip(".")
-    if "." not in problem.partition(" ")[0]:  # what begins with a field, begins as it is written
-        problem = problem[:1].upper() + problem[1:]
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.error(f"{plain(problem)}{still}", icon=":material/error:")
-        if st.button("Try again", key="retry"):
-            run_store().retry(job)
-            st.rerun()
+    still = f" What you see is {seen}." if screen.run else ""
+    if messages.failed(job.problem, "Try again", "retry", still):
+        run_store().retry(job)
+        st.rerun()
 
 
 def _stopped(screen: Screen) -> None:
     still = "" if screen.run is None else " What you see is the run before."
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.info(f"This run was stopped.{still}", icon=":material/stop_circle:")
-        if st.button("Run it", key="run-it"):
-            st.session_state["given_up"] = None
-            st.rerun()
+    if messages.stopped(f"This run was stopped.{still}", "Run it", "run-it"):
+        st.session_state["given_up"] = None
+        st.rerun()
 
 
 def _nothing_yet(screen: Screen) -> None:

@@ -24,6 +24,9 @@ def cycle() -> weakref.ref[Node]:
 
 @pytest.fixture
 def unfrozen():
+    """As in a process in which nothing has been computed yet."""
+    gc.unfreeze()
+    garbage._left[0] = 0
     yield
     gc.unfreeze()
     garbage._left[0] = 0

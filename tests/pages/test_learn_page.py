@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -13,12 +14,11 @@ from streamlit.testing.v1 import AppTest
 
 from mambaviz import tour
 from mambaviz.pages import learn, learn_sidebar
-from mambaviz.pages.asking import Progress, QuestionJob, QuestionStore
+from mambaviz.pages.asking import QuestionJob, QuestionStore, Say
 from mambaviz.pages.learn_component import LearnPlace, read_place
 from mambaviz.pages.learn_state import CHOICES, LETTERS, MIXED, LearnView, Score
 from mambaviz.pages.state import BackendChoice, PageState, from_link, only_elsewhere, to_link
 from mambaviz.questions import TOPICS, Asked, asked
-from mambaviz.scenario import ScenarioError
 from mambaviz.trace import PHASES
 from mambaviz.viz.learn.payload import moment_before
 from tests.project.sources import ROOT
@@ -155,38 +155,36 @@ def test_nonsense_from_the_browser_is_no_place(said: object) -> None:
 
 
 def finished(store: QuestionStore, topic: str, seed: int) -> QuestionJob:
-    job = store.request(topic, seed, "reference")
-    deadline = time.monotonic() + SECONDS
-    while job.status == "running" and time.monotonic() < deadline:
-        time.sleep(0.02)
+    job = store.ask(store.job(topic, seed, "reference"), "one")
+    assert job.ended.wait(SECONDS)
     return job
 
 
-def test_a_question_comes_with_its_run_and_is_asked_once() -> None:
+def test_a_question_comes_with_its_run() -> None:
     store = QuestionStore()
     job = finished(store, "bias", 5)
     assert job.status == "done"
-    assert job.question is not None
-    assert job.run is not None
-    assert job.run.trace.scenario_hash == job.question.scenario.content_hash
-    assert store.request("bias", 5, "reference") is job
-    assert job.question == asked("bias", 5).question
+    assert job.value is not None
+    assert job.value.run.trace.scenario_hash == job.value.question.scenario.content_hash
+    assert finished(store, "bias", 5) is job
+    assert job.value.question == asked("bias", 5).question
 
 
-def test_a_question_that_fails_says_why_and_is_tried_again() -> None:
-    calls: list[int] = []
+class Enough(Exception):  # noqa: N818  # no error: a wish
+    pass
 
-    def ask(topic: str, seed: int, backend: BackendChoice, progress: Progress) -> Asked:
-        calls.append(seed)
-        if len(calls) == 1:
-            raise ScenarioError("the pool is too small")
-        return asked(topic, seed)
 
-    store = QuestionStore(ask)
-    job = finished(store, "bias", 5)
-    assert (job.status, job.problem) == ("failed", "the pool is too small")
-    store.retry(job)
-    assert finished(store, "bias", 5).status == "done"
+def test_the_search_for_a_question_can_be_ended_at_every_step() -> None:
+    heard: list[str] = []
+
+    def say(message: str) -> None:
+        heard.append(message)
+        if len(heard) == 3:
+            raise Enough
+
+    with pytest.raises(Enough):
+        asked("bias", 5, progress=say)
+    assert heard == ["drawing scenario 1"] * 3
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -241,6 +239,40 @@ def test_a_question_is_on_its_way_and_then_there(app: AppTest) -> None:
         app.run()
     assert app.radio[0].value == "counts"
     assert dict(app.query_params)["seed"] == "3"
+
+
+def test_a_question_is_stopped_and_asked_after_all(
+    app: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, gate = threading.Event(), threading.Event()
+
+    def ask(topic: str, seed: int, backend: BackendChoice, say: Say) -> Asked:
+        begun.set()
+        assert gate.wait(SECONDS)
+        say("drawing scenario 1")
+        return asked(topic, seed)
+
+    store = QuestionStore(ask)
+    monkeypatch.setattr(learn, "question_store", lambda: store)
+    app.query_params.update({"topic": "counts", "seed": "3", "backend": "reference"})
+    app.run()
+    assert begun.wait(SECONDS)
+    assert [info.value for info in app.info] == ["Computing a question: starting."]
+    job = store.known(store.job("counts", 3, "reference"))
+    assert job is not None
+    app.button("ask-stop").click().run()
+    assert [info.value for info in app.info] == ["This question was stopped."]
+    assert "or take the next question." in sent(app)
+    gate.set()
+    assert job.ended.wait(SECONDS)
+    assert job.status == "stopped"
+    app.button("ask-it").click().run()
+    again = store.known(store.job("counts", 3, "reference"))
+    assert again is not None
+    assert again.ended.wait(SECONDS)
+    app.run()
+    assert not app.info
+    assert '\\"choices\\"' in sent(app)
 
 
 def test_the_tour_needs_no_torch() -> None:
