@@ -17,7 +17,8 @@ from mambaviz.pages.progress import in_the_queue
 from mambaviz.pages.runs import Job, Run, recorded_run
 from mambaviz.pages.sessions import session_name
 from mambaviz.pages.state import PageState
-from mambaviz.pages.watch import POLL_SECONDS, run_store
+from mambaviz.pages.turns import process_turns
+from mambaviz.pages.watch import run_store
 from mambaviz.pages.wishes import standing
 from mambaviz.viz.compare.payload import ComparePayload, compare_payload
 
@@ -105,7 +106,8 @@ def _messages(view: PageState, runs: Runs | None, jobs: Sequence[Job | None]) ->
     elif st.session_state.get("compare_given_up") == _wish(view):
         _stopped(runs)
     elif not _are_on_screen(jobs, runs):  # also where they were done only after `choose`
-        _follow(view, runs is not None and runs.shows(view), runs is not None)
+        follow = st.fragment(_follow, run_every=process_turns().look_again())
+        follow(view, runs is not None and runs.shows(view), runs is not None)
 
 
 def _are_on_screen(jobs: Sequence[Job | None], runs: Runs | None) -> bool:
@@ -125,7 +127,6 @@ def _beyond(runs: Runs, view: PageState) -> str:
     return f"There is no step {at}: the longest of these runs has {longest}, so its last is shown."
 
 
-@st.fragment(run_every=POLL_SECONDS)
 def _follow(view: PageState, current: bool, something: bool) -> None:
     """Have the live runs computed; they take the place of recorded ones without a word, and wait
     until those are drawn, because importing torch takes all hands."""

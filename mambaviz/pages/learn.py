@@ -31,7 +31,6 @@ from mambaviz.scenario import Scenario
 from mambaviz.trace import Trace
 from mambaviz.viz.learn.payload import question_json, run_name, tour_json
 
-POLL_SECONDS = 0.4
 QUESTIONS_AHEAD = 5  # stops seen before the first question is asked for: torch takes a while
 WISH = "learn-wish"
 NEXT = "learn-next"  # of this session: topic and seed of the question that comes next
@@ -208,10 +207,9 @@ def _messages(job: QuestionJob) -> None:
             question_store().retry(job)
             st.rerun()
     else:
-        _follow(job)
+        st.fragment(_follow, run_every=process_turns().look_again())(job)
 
 
-@st.fragment(run_every=POLL_SECONDS)
 def _follow(job: QuestionJob) -> None:
     """Say how far a question is, and draw the page anew when it is there."""
     if job.status != "running":

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from functools import cache
 
 SLICE = 2.0  # seconds of work after which others go first
+POLL_SECONDS = 0.5  # between two looks of a page at what it waits for, where nobody else waits
+MOST_POLLS = 6  # times as long where many do
 LOOK_EVERY = 0.2  # seconds between two looks at whether what waits is still wanted
 
 
@@ -71,6 +73,13 @@ class Turns:
         with self._changed:
             ticket.round = min(ticket.round, self._next_round(session))
             ticket.can_wait = ticket.can_wait and can_wait
+
+    def look_again(self) -> float:
+        """Seconds until a page that waits had better look again: every look costs all of them
+        something, so the longer the queue, the longer."""
+        with self._changed:
+            waiting = len(self._waiting)
+        return POLL_SECONDS * min(1 + waiting, MOST_POLLS)
 
     def ahead(self, ticket: Ticket) -> int:
         """How many turns come before this one's; 0 for the one that has it, or is done."""

@@ -29,7 +29,6 @@ from mambaviz.pages.wishes import standing
 from mambaviz.viz.assets import SKELETON_CSS, skeleton
 from mambaviz.workload import expected_steps
 
-POLL_SECONDS = 0.5
 MOST_TICKS = 20  # a browser that never says what it has drawn holds nobody up for longer
 
 
@@ -131,7 +130,8 @@ def _messages(screen: Screen) -> None:
     elif _given_up(screen.view):
         _stopped(screen)
     elif job is None or job.run is None or job.run is not screen.run:
-        _follow(screen)  # also where it was done only after this page had chosen what to show
+        follow = st.fragment(_follow, run_every=process_turns().look_again())
+        follow(screen)  # also where it was done only after this page had chosen what to show
 
 
 def beyond_the_end(screen: Screen) -> str:
@@ -154,7 +154,6 @@ def beyond_the_end(screen: Screen) -> str:
     return ""
 
 
-@st.fragment(run_every=POLL_SECONDS)
 def _follow(screen: Screen) -> None:
     """Watch the live run; start it when the browser has drawn the recorded one."""
     if st.session_state["followed"] != st.session_state["page_runs"]:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from mambaviz.pages.turns import Ticket, Turns
+from mambaviz.pages.turns import MOST_POLLS, Ticket, Turns
 
 
 class Clock:
@@ -114,6 +114,16 @@ def test_what_is_ahead_is_counted(blocked) -> None:
     stack.close()
     work.done()
     assert turns.ahead(second) == 0
+
+
+def test_the_longer_the_queue_the_less_often_a_page_looks(blocked) -> None:
+    turns, work, _ = blocked
+    alone = turns.look_again()
+    work.add("a")
+    assert turns.look_again() == 2 * alone
+    for name in "bcdefgh":
+        work.add(name)
+    assert turns.look_again() == MOST_POLLS * alone
 
 
 def test_a_second_session_that_wants_the_same_moves_it_up(blocked) -> None:
