@@ -14,6 +14,7 @@ from mambaviz.pages import (
     sizes,
     state,
     watch,
+    widgets,
 )
 from mambaviz.pages.assets import LOGO
 
@@ -39,3 +40,4 @@ if wanted:
     st.switch_page(next(one for one in pages if one.title == wanted))
 state.enter(page.title)
 page.run()
+widgets.drawn()

@@ -11,7 +11,7 @@ import streamlit as st
 from mambaviz import check
 from mambaviz.check import Finding
 from mambaviz.likeness import KINDS, LIKENESSES
-from mambaviz.pages import shell, state
+from mambaviz.pages import shell, state, widgets
 from mambaviz.pages.about_state import ABOUT_PARTS, AboutPart
 from mambaviz.pages.assets import ABOUT_STYLE
 from mambaviz.pages.handbook import texts
@@ -83,7 +83,7 @@ def _say(part: AboutPart) -> tuple[str, str]:
 
 def _choice(part: AboutPart) -> None:
     key = "about-part"
-    st.session_state[key] = part
+    widgets.stand(key, part)
     st.segmented_control(
         "Part",
         ABOUT_PARTS,
@@ -200,7 +200,7 @@ def _docs() -> None:
         return
     view = state.current().about
     key = "about-read"
-    st.session_state[key] = view.read
+    widgets.stand(key, view.read)
     st.selectbox(
         "Text",
         list(texts()),

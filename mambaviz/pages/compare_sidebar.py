@@ -16,7 +16,7 @@ from mambaviz.comparisons import (
     Variation,
     varied,
 )
-from mambaviz.pages import shell, sidebar, state
+from mambaviz.pages import shell, sidebar, state, widgets
 from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Run
 from mambaviz.pages.state import PageState
@@ -55,7 +55,7 @@ def place(view: PageState, runs: Sequence[Run]) -> None:
 def _ready_made(view: PageState) -> None:
     own = bool(view.compare.own)
     options = [*READY_MADE, OWN] if own else [*READY_MADE]
-    st.session_state["compared"] = OWN if own else view.compare.ready
+    widgets.stand("compared", OWN if own else view.compare.ready)
     st.selectbox(
         "Compare",
         options,
@@ -146,7 +146,7 @@ def _lock(view: PageState) -> None:
     requests = dict.fromkeys(
         plan.id for run in view.compare.comparison.scenarios for plan in run.requests
     )
-    st.session_state["lock"] = view.compare.locked or STEP
+    widgets.stand("lock", view.compare.locked or STEP)
     st.selectbox(
         "Locked to",
         [STEP, *requests],
@@ -166,7 +166,7 @@ def _layer(view: PageState) -> None:
     layers = min(run.layer.num_layers for run in view.compare.comparison.scenarios)
     if layers == 1:
         return
-    st.session_state["compare-layer"] = min(view.layer, layers - 1)
+    widgets.stand("compare-layer", min(view.layer, layers - 1))
     st.segmented_control(
         "States of",
         range(layers),

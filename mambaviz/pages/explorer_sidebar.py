@@ -14,7 +14,7 @@ import streamlit as st
 from mambaviz.explore.queries import QUERIES, AskedQuery
 from mambaviz.explore.scope import Scope, parse_scope
 from mambaviz.faults import FAULTS
-from mambaviz.pages import shell, state
+from mambaviz.pages import shell, state, widgets
 from mambaviz.pages.explorer_state import SCOPES, ExplorerView
 from mambaviz.scenario import ScenarioError
 
@@ -83,7 +83,7 @@ def _as_json(scope: Scope) -> str:
 
 def _scope(view: ExplorerView) -> None:
     own = view.own is not None
-    st.session_state["explorer-scope"] = OWN if own else view.scope
+    widgets.stand("explorer-scope", OWN if own else view.scope)
     st.selectbox(
         "Scope",
         [*SCOPES, OWN] if own else [*SCOPES],
@@ -100,7 +100,7 @@ def _take_scope() -> None:
 
 
 def _fault(view: ExplorerView) -> None:
-    st.session_state["explorer-fault"] = view.fault or NO_FAULT
+    widgets.stand("explorer-fault", view.fault or NO_FAULT)
     st.selectbox(
         "Fault",
         [NO_FAULT, *FAULTS],
@@ -117,7 +117,7 @@ def _take_fault() -> None:
 
 def _find(view: ExplorerView) -> None:
     query = view.query
-    st.session_state["explorer-find"] = BREACH if query is None else query.name
+    widgets.stand("explorer-find", BREACH if query is None else query.name)
     st.selectbox(
         "Look for",
         [BREACH, *QUERIES],
@@ -129,7 +129,7 @@ def _find(view: ExplorerView) -> None:
     )
     if query is None or QUERIES[query.name].number is None:
         return
-    st.session_state["explorer-number"] = query.number
+    widgets.stand("explorer-number", query.number)
     st.number_input(
         "n", min_value=0, max_value=64, step=1, key="explorer-number", on_change=_take_number
     )
@@ -160,7 +160,7 @@ def _show(**changes: Any) -> None:
 def _rows(view: ExplorerView, rows: Sequence[Sequence[Range]]) -> None:
     for row in rows:
         for column, one in zip(st.columns(len(row), gap="xsmall"), row, strict=True):
-            st.session_state[_key(one)] = range_text(getattr(view.shown, one.name))
+            widgets.stand(_key(one), range_text(getattr(view.shown, one.name)))
             column.text_input(
                 one.label,
                 key=_key(one),
@@ -244,7 +244,7 @@ def _named(scope: Scope, like: Scope) -> Scope:
 
 def _switches(view: ExplorerView) -> None:
     key = "explorer-shared"
-    st.session_state[key] = True in view.shown.shared_prefix
+    widgets.stand(key, True in view.shown.shared_prefix)
     st.checkbox(
         "Prompts shared, too",
         key=key,
@@ -255,7 +255,7 @@ def _switches(view: ExplorerView) -> None:
         ),
     )
     aside = "explorer-aside"
-    st.session_state[aside] = view.shown.set_padded_first_tokens_aside
+    widgets.stand(aside, view.shown.set_padded_first_tokens_aside)
     st.checkbox(
         "Set padded first tokens aside",
         key=aside,

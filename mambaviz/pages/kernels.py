@@ -27,7 +27,7 @@ from mambaviz.launches.inputs import (
 from mambaviz.launches.mistakes import MISTAKES
 from mambaviz.launches.record import Damage, LaunchRecord, recorded
 from mambaviz.limits import MOST_UPLOAD_MB
-from mambaviz.pages import launch_editor, shell, state, watch
+from mambaviz.pages import launch_editor, shell, state, watch, widgets
 from mambaviz.pages.assets import KERNELS_STYLE
 from mambaviz.pages.failures import explained
 from mambaviz.pages.kernels_component import part, told
@@ -291,7 +291,7 @@ def _damaged(text: str, mistakes: tuple[str, ...]) -> Damage:
 
 def _choice(shown: KernelsView, record: LaunchRecord) -> None:
     kernel = shown.inputs.kernel
-    st.session_state["launch-kernel"] = kernel
+    widgets.stand("launch-kernel", kernel)
     st.selectbox(
         "Kernel",
         list(KERNEL_LABELS),
@@ -305,7 +305,7 @@ def _choice(shown: KernelsView, record: LaunchRecord) -> None:
     st.html(f'<p class="mv-story"><code>{name}</code><br>{escape(story)}</p>')
     presets = {slug: one.name for slug, one in LAUNCHES.items() if one.kernel == kernel}
     own = slug_of(shown.inputs) is None
-    st.session_state["launch-preset"] = OWN if own else slug_of(shown.inputs)
+    widgets.stand("launch-preset", OWN if own else slug_of(shown.inputs), shown.inputs.name)
     st.selectbox(
         "Inputs",
         [*presets, OWN] if own else [*presets],
@@ -352,7 +352,7 @@ def _actions(shown: PageState, draft: LaunchInputs | None) -> None:
     st.html("<h4>Break it</h4>")
     for name, mistake in MISTAKES.items():
         key = f"launch-broken-{name}"
-        st.session_state[key] = name in kernels.mistakes
+        widgets.stand(key, name in kernels.mistakes)
         st.toggle(
             mistake.label,
             key=key,
@@ -413,7 +413,7 @@ def _foot(shown: PageState, found: Shown) -> None:
         width="stretch",
     )
     shell.copy_link()
-    st.session_state["launch-backend"] = shown.backend
+    widgets.stand("launch-backend", shown.backend)
     st.selectbox(
         "Back end",
         BACKEND_CHOICES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from mambaviz import tour
-from mambaviz.pages import shell, sidebar, state
+from mambaviz.pages import shell, sidebar, state, widgets
 from mambaviz.pages.learn_state import MIXED, LearnView
 from mambaviz.pages.state import PageState
 from mambaviz.questions import TOPICS
@@ -19,7 +19,7 @@ def place(view: PageState) -> None:
     learn = view.learn
     with st.sidebar:
         with st.container(key="side-learn"):
-            st.session_state[MODE] = TOUR if learn.topic is None else QUESTIONS
+            widgets.stand(MODE, TOUR if learn.topic is None else QUESTIONS)
             st.segmented_control(
                 "Learn",
                 (TOUR, QUESTIONS),
@@ -37,7 +37,7 @@ def place(view: PageState) -> None:
 
 
 def _stops(learn: LearnView) -> None:
-    st.session_state[LIST] = learn.stop
+    widgets.stand(LIST, learn.stop, stop_label(learn.stop, learn.stop in learn.seen))
     st.radio(
         "Stops",
         tour.NAMES,
@@ -54,7 +54,7 @@ def stop_label(name: str, seen: bool) -> str:
 
 
 def _topics(learn: LearnView) -> None:
-    st.session_state[f"{LIST}-topic"] = learn.topic
+    widgets.stand(f"{LIST}-topic", learn.topic, topic_label(learn, learn.topic))
     st.radio(
         "Topics",
         (MIXED, *TOPICS),

@@ -12,7 +12,7 @@ import streamlit as st
 from mambaviz.batch import BATCHES, Batch, BatchError, from_trace_step, parse
 from mambaviz.batch_record import BatchRecord, recorded
 from mambaviz.limits import MOST_UPLOAD_MB
-from mambaviz.pages import batch_editor, shell, state, watch
+from mambaviz.pages import batch_editor, shell, state, watch, widgets
 from mambaviz.pages.assets import METADATA_STYLE
 from mambaviz.pages.batch_component import pictures
 from mambaviz.pages.plain import plain
@@ -153,7 +153,7 @@ def _built(text: str) -> BatchRecord:
 def _choice(shown: PageState) -> None:
     own = shown.own_batch is not None
     names = {slug: batch.name for slug, batch in BATCHES.items()}
-    st.session_state["batch-preset"] = OWN if own else shown.batch
+    widgets.stand("batch-preset", OWN if own else shown.batch, shown.batch_shown.name)
     st.selectbox(
         "Batch",
         [*BATCHES, OWN] if own else [*BATCHES],

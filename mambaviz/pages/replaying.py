@@ -17,7 +17,7 @@ import streamlit as st
 
 from mambaviz import workload
 from mambaviz.limits import LONGEST_SENTENCE, MOST_RECORDING_MB, MOST_REQUESTS, USUAL
-from mambaviz.pages import shell, state
+from mambaviz.pages import shell, state, widgets
 from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Run
 from mambaviz.pages.stage_component import StageState, stage
@@ -53,7 +53,7 @@ def choice(shown: str | None) -> None:
     names = [*examples()]
     if not names:
         return
-    st.session_state["recording-example"] = shown if shown in names else None
+    widgets.stand("recording-example", shown if shown in names else None)
     st.selectbox(
         "Example recording",
         names,
@@ -370,8 +370,8 @@ def _requests(shown: Shown) -> None:
     names = request_names(shown.whole.steps)
     if len(names) < 2:
         return
-    st.session_state["recording-requests"] = sorted(
-        st.session_state.get(ONLY, frozenset()), key=names.index
+    widgets.stand(
+        "recording-requests", sorted(st.session_state.get(ONLY, frozenset()), key=names.index)
     )
     st.multiselect(
         "Only these requests",

@@ -6,7 +6,7 @@ from html import escape
 
 import streamlit as st
 
-from mambaviz.pages import shell, state
+from mambaviz.pages import shell, state, widgets
 from mambaviz.pages.plain import plain
 from mambaviz.pages.reports_state import ReportsView
 from mambaviz.pages.state import PageState
@@ -45,7 +45,7 @@ def _list(view: PageState) -> None:
         )
         return
     here = view.museum.report
-    st.session_state[LIST] = here if here in shown else None
+    widgets.stand(LIST, here if here in shown else None)
     st.radio(
         "Report",
         shown,

@@ -7,7 +7,7 @@ from html import escape
 import streamlit as st
 
 from mambaviz.limits import MOST_RECORDING_MB
-from mambaviz.pages import editor, export_menu, replaying, shell, state, try_out
+from mambaviz.pages import editor, export_menu, replaying, shell, state, try_out, widgets
 from mambaviz.pages.runs import Run
 from mambaviz.pages.state import BACKEND_CHOICES, BackendChoice, PageState
 from mambaviz.scenario import PRESETS, AcceptanceRate, RequestPlan, Scenario, ScenarioError
@@ -59,7 +59,7 @@ def place(view: PageState, run: Run | None) -> None:
 def _preset(view: PageState) -> None:
     options = [*PRESETS] if view.preset_shown else [*PRESETS, OWN]
     names = {slug: preset.name for slug, preset in PRESETS.items()}
-    st.session_state["preset"] = view.preset_shown or OWN
+    widgets.stand("preset", view.preset_shown or OWN, view.scenario.name)
     st.selectbox(
         "Preset",
         options,
@@ -191,7 +191,7 @@ def _open_json() -> None:
 
 
 def backend(view: PageState) -> None:
-    st.session_state["backend"] = view.backend
+    widgets.stand("backend", view.backend)
     st.selectbox(
         "Back end",
         BACKEND_CHOICES,

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import streamlit as st
 
 from mambaviz.limits import MOST_UPLOAD_MB
-from mambaviz.pages import shell, state
+from mambaviz.pages import shell, state, widgets
 from mambaviz.pages.sizes_state import SizesView
 from mambaviz.scenario import ScenarioError
 from mambaviz.sizes import export
@@ -109,7 +109,7 @@ def place(view: SizesView, report: Report | None) -> None:
                 conv = Choice("conv_dtype", "Conv state dtype", "", get_args(StateDtypeChoice))
                 _rows(view, ((conv,),))
                 for name, label, words in SWITCHES:
-                    st.session_state[_key(name)] = getattr(view.settings, name)
+                    widgets.stand(_key(name), getattr(view.settings, name))
                     st.checkbox(label, key=_key(name), help=words, on_change=partial(_take, name))
             st.html("<h4>Asked of it</h4>")
             _rows(view, ASKED)
@@ -125,7 +125,7 @@ def place(view: SizesView, report: Report | None) -> None:
 
 def _model(view: SizesView) -> None:
     own = view.own is not None
-    st.session_state["sizes-model"] = OWN if own else view.model
+    widgets.stand("sizes-model", OWN if own else view.model, view.shown.name)
     names = {slug: public.name for slug, public in MODELS.items()}
     st.selectbox(
         "Model",
@@ -204,7 +204,7 @@ def _rows(view: SizesView, rows: tuple[tuple[Knob | Choice, ...], ...]) -> None:
 
 def _widget(view: SizesView, one: Knob | Choice) -> None:
     key, value = _key(one.name), getattr(view.settings, one.name)
-    st.session_state[key] = value
+    widgets.stand(key, value)
     take = partial(_take, one.name)
     if isinstance(one, Choice):
         st.selectbox(one.label, one.options, key=key, help=one.help or None, on_change=take)

@@ -1,0 +1,42 @@
+"""Widgets that stand where the view says, without taking a choice back that is being made.
+
+The browser sets a widget whenever a run of the page says its value. A run that says all values
+again, only because a live run has taken the place of a recorded one, would overrule a reader who
+chooses in that moment: the choice is lost, or taken back by the browser's next report. So a
+widget is told only what it does not show yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import streamlit as st
+
+_TOLD = "widgets-told"
+
+
+@dataclass
+class _Told:
+    """What the widgets of a session have been told."""
+
+    undrawn: set[str] = field(default_factory=set)  # keys, by runs that may not have arrived
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+def stand(key: str, value: Any, label: str = "") -> None:
+    """Before a widget is drawn: have it stand at a value. ``label`` is the value's own text,
+    where it changes while the value stays."""
+    told: _Told = st.session_state.setdefault(_TOLD, _Told())
+    stands = key in st.session_state and st.session_state[key] == value
+    if stands and key not in told.undrawn and told.labels.get(key, "") == label:
+        return
+    told.undrawn.add(key)  # a run broken off for a newer one may never have reached the browser
+    told.labels[key] = label
+    st.session_state[key] = value
+
+
+def drawn() -> None:
+    """After a run of a page that has come to its end."""
+    told: _Told = st.session_state.setdefault(_TOLD, _Told())
+    told.undrawn.clear()
