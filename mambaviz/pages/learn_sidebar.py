@@ -28,7 +28,7 @@ def place(view: PageState) -> None:
                 label_visibility="collapsed",
                 width="stretch",
             )
-            _stops(learn) if learn.topic is None else _topics(learn)
+            _stops(learn) if learn.topic is None else _topics(learn, learn.topic)
         with st.container(key="side-foot"):
             if learn.topic is not None:
                 sidebar.backend(view)
@@ -53,8 +53,8 @@ def stop_label(name: str, seen: bool) -> str:
     return f"**{number}** {tour.BY_NAME[name].title}{' ✓' if seen else ''}"
 
 
-def _topics(learn: LearnView) -> None:
-    widgets.stand(f"{LIST}-topic", learn.topic, topic_label(learn, learn.topic))
+def _topics(learn: LearnView, topic: str) -> None:
+    widgets.stand(f"{LIST}-topic", topic, topic_label(learn, topic))
     st.radio(
         "Topics",
         (MIXED, *TOPICS),
