@@ -4,9 +4,9 @@ Lives inside the engine: standard library only, no dependency of its own, and ne
 exception into its host. Installed beside vLLM it is found as a general plugin, and
 ``MAMBAVIZ_RECORD=run.jsonl`` switches it on:
 
-    plugin ── seams ── scheduler_seams, worker_seams ── Session ── Writer ── run.jsonl
-    (on?)     (what is there,       (what is read               (names,    (background)
-               wrapped by name)      where)                      steps)
+    plugin ── seams ── scheduler_seams, v1_seams, v2_seams ── Session ── Writer ── run.jsonl
+    (on?)     (what is there,       (what is read              (names,    (background)
+               wrapped by name)      where)                     steps)
 """
 
 from mambaviz.recorder.options import Options

@@ -78,7 +78,7 @@ def settings_of(
     )
     found: dict[str, Callable[[], Any]] = {
         "mode": lambda: _word(read(mamba, "mamba_cache_mode"), ("none", "align", "all")),
-        "runner": lambda: runner,
+        "runner": lambda: runner or _runner(vllm_config),
         "layout": _layout,
         "block_size": lambda: read(mamba, "block_size"),
         "hash_block_size": lambda: read(scheduler, "kv_cache_manager.block_pool.hash_block_size"),
@@ -124,6 +124,12 @@ def _called(root: object, path: str) -> Any:
 
 def _word(value: Any, allowed: tuple[str, ...]) -> str | None:
     return value if value in allowed else None
+
+
+def _runner(vllm_config: Any) -> str | None:
+    """Which runner the configuration asks for, where none has been met yet."""
+    second = read(vllm_config, "use_v2_model_runner")
+    return None if second is None else ("v2" if second else "v1")
 
 
 def _layout() -> str | None:

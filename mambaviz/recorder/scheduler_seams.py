@@ -250,11 +250,11 @@ class SchedulerSeams:
 
     def updated(self, bound: Bound, requests: dict[str, Any], _result: Any) -> None:
         session, output = self._session, bound["scheduler_output"]
-        step = getattr(output, MARK, (session.step, None))[0]
         name = session.aliases.request
-        if not output.num_scheduled_tokens:
-            return
-        if session.accept_step != step:  # the worker's seam said nothing about this step
+        if not output.num_scheduled_tokens or not hasattr(output, MARK):
+            return  # without a mark: of a step from before the recording
+        step = getattr(output, MARK)[0]
+        if session.accept_step < step:  # the worker's seam said nothing about this step
             sampled = self._sampled(bound["model_runner_output"], requests)
             if sampled:
                 session.emit({"event": "accept", "step": step, "sampled": sampled})

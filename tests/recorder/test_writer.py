@@ -120,7 +120,7 @@ def test_importing_costs_the_standard_library_alone():
         "sys.meta_path.insert(0, Refuse())\n"
         "import mambaviz.recorder\n"
         "mambaviz.recorder.register()\n"
-        "from mambaviz.recorder import late, scheduler_seams, worker_seams\n"
+        "from mambaviz.recorder import late, scheduler_seams, v1_seams, v2_seams\n"
         "assert not any(isinstance(f, late.AfterImport) for f in sys.meta_path)\n"
     )
     environment = {key: value for key, value in os.environ.items() if "MAMBAVIZ" not in key}

@@ -1,54 +1,28 @@
-"""What is read at the worker (V1 runner): rows, copies, accepted counts, metadata, bytes."""
+"""What is read at the V1 runner: rows, copies, accepted counts."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from mambaviz.recorder.cuts import Cuts
-from mambaviz.recorder.head import group_kind, groups_of, process_of, read, settings_of
-from mambaviz.recorder.seams import Bound, Seam, SeamError, Wrapped, wrap
-from mambaviz.recorder.session import MARK, Session, head_lines
-from mambaviz.recorder.state_bytes import StateBytes
-from mambaviz.recorder.values import Later, ints, is_tensor, later, plain_value
+from mambaviz.recorder.head import read
+from mambaviz.recorder.seams import Bound, Seam
+from mambaviz.recorder.values import Later, ints, is_tensor, later
+from mambaviz.recorder.worker import MODULES, Worker
 
-RUNNER = "vllm.v1.worker.gpu_model_runner"
-RUNNER_V2 = "vllm.v1.worker.gpu.model_runner"
-MAMBA = "vllm.v1.worker.mamba_utils"
-
-# What the builder reads (section 4.1); the rest of the engine's object is not ours to show.
-INPUTS = (
-    "num_reqs",
-    "num_actual_tokens",
-    "max_query_len",
-    "query_start_loc",
-    "seq_lens",
-    "is_prefilling",
-    "seq_lens_cpu_upper_bound",
-    "replayssm_decode_base_cpu",
-)
-KEYWORDS = {
-    "num_accepted_tokens": "num_accepted_tokens",
-    "prev_last_scheduled_idx": "prev_last_scheduled_idx",
-    "num_decode_draft_tokens_cpu": "num_decode_draft_tokens",
-}
+RUNNER, MAMBA = MODULES["v1"]
 
 
-class WorkerSeams:
-    """Turns calls of the worker into lines."""
+class V1Seams:
+    """Turns calls of the V1 runner into lines."""
 
-    def __init__(self, session: Session, version: str) -> None:
-        self._session = session
-        self._version = version
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._session = worker.session
         self._cuts = Cuts()
         self._restarts = 0
-        self._step = -1
-        self._runner: Any = None
-        self._group_of: dict[int, int] = {}  # id of a builder -> its cache group
         self._copies: dict[str, dict[str, Any]] = {}
         self._forgotten: list[str] | None = None
-        self._states = StateBytes(session)
-        self.wrapped: list[Wrapped] = []
 
     def seams(self) -> list[Seam]:
         return [
@@ -57,7 +31,7 @@ class WorkerSeams:
                 RUNNER,
                 "GPUModelRunner.initialize_metadata_builders",
                 (),
-                after=self.builders_made,
+                after=self.runner_ready,
             ),
             Seam(
                 "rows",
@@ -106,101 +80,28 @@ class WorkerSeams:
                 before=self.before_post_copy,
                 after=self.post_copied,
             ),
-            Seam(
-                "rows (V2)",
-                RUNNER_V2,
-                "GPUModelRunner.initialize_kv_cache",
-                (),
-                after=self.second_runner,
-            ),
         ]
 
     # ---------------------------------------------------------------------------- start
 
-    def second_runner(self, _bound: Bound, _found: Any, _result: Any) -> None:
-        """The V2 runner keeps its rows on the device: only the scheduler's side is recorded."""
-        self._session.runner = "v2"
-        for entry in self._session.hooks:
-            if entry["where"].startswith((RUNNER + ".", MAMBA + ".", RUNNER_V2 + ".")):
-                entry["hooked"] = False
-                entry["why"] = "the V2 runner's rows and copies stay on the device"
-
-    def builders_made(self, bound: Bound, _found: Any, _result: Any) -> None:
-        """The runner has its metadata builders: hook the classes that it really uses."""
-        runner = bound["self"]
-        self._session.runner = "v1"
-        self._runner = runner
-        self._group_of = {}
-        seen: set[type] = set()
-        groups = runner.kv_cache_config.kv_cache_groups
-        for group_index, attention_groups in enumerate(runner.attn_groups):
-            if group_kind(groups[group_index].kv_cache_spec) != "mamba":
-                continue
-            for attention_group in attention_groups:
-                for builder in attention_group.metadata_builders:
-                    self._group_of[id(builder)] = group_index
-                    if type(builder) not in seen:
-                        seen.add(type(builder))
-                        self._hook_builder(type(builder))
-
-    def _hook_builder(self, builder: type) -> None:
-        for name, needs in (
-            ("build", ("common_attn_metadata",)),
-            ("update_block_table", ("metadata", "blk_table")),
-        ):
-            owner = next((base for base in builder.__mro__ if name in vars(base)), builder)
-            target = f"{owner.__name__}.{name}"
-            seam = Seam("metadata", owner.__module__, target, needs, after=self.metadata_built)
-            if any(entry["where"] == seam.where for entry in self._session.hooks):
-                continue
-            entry: dict[str, Any] = {"seam": "metadata", "hooked": True, "where": seam.where}
-            try:
-                self.wrapped.append(wrap(owner, name, seam, self._session))
-            except SeamError as error:
-                entry |= {"hooked": False, "why": str(error)}
-            self._session.hooks.append(entry)
-
-    def _begin(self, runner: Any) -> None:
-        """A worker in a process of its own has no scheduler: its file begins here."""
-        session, config = self._session, runner.kv_cache_config
-        settings = settings_of(runner.vllm_config, config, None, session.runner)
-        head = head_lines(session, self._version, settings, groups_of(config))
-        rank = read(runner.vllm_config, "parallel_config.rank")
-        process, suffix = process_of(
-            runner.vllm_config, "worker", rank if isinstance(rank, int) else -1
-        )
-        session.begin(head | {"process": process}, suffix)
-
-    def _take_step(self, scheduler_output: Any) -> int:
-        """The step that an output belongs to, by the mark that the scheduler's seam left."""
-        step, names = getattr(scheduler_output, MARK, (None, {}))
-        if step is None:
-            step = self._step + 1
-        elif step > self._session.step:  # another process counts; here only its marks come
-            self._session.step = step - 1
-            self._session.next_step()
-            self._session.aliases.adopt(names)
-        self._step = step
-        return step
-
-    def _names(self, input_batch: Any, count: int | None = None) -> list[str]:
-        return [self._session.aliases.request(i) for i in list(input_batch.req_ids)[:count]]
+    def runner_ready(self, bound: Bound, _found: Any, _result: Any) -> None:
+        """The V1 runner has its metadata builders."""
+        self._worker.meet(bound["self"], "v1")
 
     # ----------------------------------------------------------------------------- rows
 
     def batch_stands(self, bound: Bound, _found: Any, _result: Any) -> None:
         """The rows are in their final order, and nothing was copied yet."""
         runner, session = bound["self"], self._session
-        if self._runner is not runner:  # it was there before the recorder was
-            self.builders_made(bound, None, None)
-        if not session.begun:
-            self._begin(runner)
-        step = self._take_step(bound["scheduler_output"])
+        if self._worker.runner is not runner:  # it was there before the recorder was
+            self.runner_ready(bound, None, None)
+        self._worker.begin()
+        step = self._worker.take_step(bound["scheduler_output"])
         if self._restarts != session.restarts:
             self._restarts = session.restarts
             self._cuts.clear()
         batch = runner.input_batch
-        order = self._names(batch)
+        order = self._worker.names(batch.req_ids)
         rows = {}
         for index, (name, engine_id) in enumerate(zip(order, batch.req_ids, strict=True)):
             cut = self._cuts.changed(name, self._row(runner, index, runner.requests[engine_id]))
@@ -244,7 +145,7 @@ class WorkerSeams:
         self._copies = {}
         self._forgotten = None
         counts = getattr(batch, "num_accepted_tokens_cpu", None)
-        has_counts = counts is not None and self._counts_on_cpu(self._runner)
+        has_counts = counts is not None and self._counts_on_cpu(self._worker.runner)
         return {
             "columns": dict(bound["mamba_state_idx"]),
             "accepted": ints(counts, len(batch.req_ids)) if has_counts else None,
@@ -272,7 +173,7 @@ class WorkerSeams:
 
     def pre_copied(self, bound: Bound, found: dict[str, Any], _result: Any) -> None:
         batch, columns = bound["input_batch"], bound["mamba_state_idx"]
-        step = self._take_step(bound["scheduler_output"])
+        step = self._worker.take_step(bound["scheduler_output"])
         name = self._session.aliases.request
         fused = _fused_copies(bound.get("align_ctx"), len(batch.req_ids))
         after = ints(batch.num_accepted_tokens_cpu, len(batch.req_ids)) if found["accepted"] else []
@@ -294,45 +195,18 @@ class WorkerSeams:
         gone = set(found["columns"]) - set(columns)
         event["forgotten"] = sorted(map(name, gone)) if self._forgotten is None else self._forgotten
         self._session.emit(event)
-        self._states.after("pre-copy", step, self._runner)
-
-    # -------------------------------------------------------------------------- metadata
-
-    def metadata_built(self, bound: Bound, _found: Any, result: Any) -> None:
-        group = self._group_of.get(id(bound["self"]))
-        if group is None or self._step < 0 or not dataclasses.is_dataclass(result):
-            return  # a warm-up, or a draft model's own
-        inputs = _inputs(bound)
-        fields = {
-            field.name: plain_value(getattr(result, field.name))
-            for field in dataclasses.fields(result)
-        }
-        head = {
-            "event": "metadata",
-            "step": self._step,
-            "group": group,
-            "builder": type(bound["self"]).__name__,
-        }
-        self._session.emit(
-            lambda: (
-                head
-                | {
-                    "inputs": {name: value() for name, value in inputs.items()},
-                    "fields": {n: value() for n, value in fields.items() if value is not None},
-                }
-            )
-        )
+        self._worker.states.after("pre-copy", step, self._worker.runner)
 
     # ------------------------------------------------------------------- accept, post-copy
 
     def tokens_verified(self, bound: Bound) -> None:
         """Sampled ids [requests, 1 + drafts], -1 behind the last one that was kept."""
         runner, ids = bound["self"], bound["output_token_ids"]
-        session, step = self._session, self._step
+        session, step = self._session, self._worker.step
         if getattr(runner, "speculative_config", None) is None or not is_tensor(ids):
             return
         session.accept_step = step
-        names = self._names(runner.input_batch, int(ids.shape[0]))
+        names = self._worker.names(runner.input_batch.req_ids[: int(ids.shape[0])])
         kept = later(ids != -1)
         discarded = read(runner, "discard_request_mask.np")
         dropped = [] if discarded is None else discarded[: len(names)].tolist()
@@ -355,7 +229,7 @@ class WorkerSeams:
 
     def before_post_copy(self, bound: Bound) -> dict[str, Any]:
         context, count = bound["bufs"].postprocess_align, int(bound["num_reqs"])
-        self._states.after("forward", self._step, self._runner)
+        self._worker.states.after("forward", self._worker.step, self._worker.runner)
         staged = {
             name: ints(buffer.np, count)
             for name, attribute in (
@@ -369,8 +243,8 @@ class WorkerSeams:
         return {"staged": staged, "accepted": later(bound["num_accepted_tokens_gpu"][:count])}
 
     def post_copied(self, bound: Bound, found: dict[str, Any], _result: Any) -> None:
-        count, step = int(bound["num_reqs"]), self._step
-        names = self._names(bound["input_batch"], count)
+        count, step = int(bound["num_reqs"]), self._worker.step
+        names = self._worker.names(bound["input_batch"].req_ids[:count])
         out: Later = later(bound["bufs"].postprocess_align.num_accepted_tokens_out[:count])
 
         def event() -> dict[str, Any]:
@@ -382,20 +256,11 @@ class WorkerSeams:
             return {"event": "post_copy", "step": step, "rows": rows}
 
         self._session.emit(event)
-        self._states.after("post-copy", step, self._runner)
+        self._worker.states.after("post-copy", step, self._worker.runner)
 
     def step_over(self, bound: Bound, _found: Any, _result: Any) -> None:
         """Where nothing is copied after the forward, its bytes are those of the step's end."""
-        self._states.after("forward", self._step, bound["self"])
-
-
-def _inputs(bound: Bound) -> dict[str, Later]:
-    common = bound.get("common_attn_metadata")
-    values = {name: plain_value(getattr(common, name)) for name in INPUTS if hasattr(common, name)}
-    keywords = {**bound, **bound.get("kwargs", {})}
-    for keyword, name in KEYWORDS.items():
-        values[name] = plain_value(keywords.get(keyword))  # null: not passed in this step
-    return {name: value for name, value in values.items() if value is not None}
+        self._worker.states.after("forward", self._worker.step, bound["self"])
 
 
 def _fused_copies(context: Any, count: int) -> list[dict[str, Any]] | None:
