@@ -98,7 +98,7 @@ def replay(reader: Reader, span: Span = WHOLE, only: frozenset[str] = frozenset(
                 f"{reader.name} has more than {MOST_RECORDED_STEPS} steps, which is all that the "
                 "pictures take: cut it with python -m mambaviz replay FILE --steps 0:500 --cut PART"
             )
-        steps.append(step)
+        steps.append(judge.settled or step)
         verdicts += found
         checks.append([InvariantCheck(invariant=i, compared=n) for i, n in judge.compared.items()])
         classes.append(judge.decodes)

@@ -13,9 +13,11 @@ from mambaviz import engine
 from mambaviz.comparisons import FAULT, varied
 from mambaviz.fault_scenarios import FAULT_SCENARIOS
 from mambaviz.faults import FAULTS
+from mambaviz.recording.replay import replay
 from mambaviz.recording.rules import RULES
+from mambaviz.recording.steps import RecordedStep
 from mambaviz.scenario import PRESETS, UNSOUND_PRESETS
-from tests.recording.files import lines_of, preset_trace, verdicts_of
+from tests.recording.files import lines_of, preset_trace, reader_of, steps_of, verdicts_of
 
 # The first verdict on each fault's scenario: step and rule.
 FOUND: dict[str, tuple[int, str]] = {
@@ -215,3 +217,60 @@ def test_what_was_not_recorded_is_never_held_against_a_run() -> None:
         for first in (1, 2):
             later = [line for line in lines[1:] if json.loads(line).get("step", 9) >= first]
             assert verdicts_of([lines[0], *later]) == [], (name, first)
+
+
+# ------------------------------------------------------------------ a scheduler that runs ahead
+
+
+def overlapping(name: str, worker_counts: bool) -> tuple[list[Line], int]:
+    """A preset's recording as a scheduler makes it that does not wait for verification.
+
+    It counts the drafts of a request's step before as accepted; also how often that was too much.
+    """
+    lines = [json.loads(line) for line in lines_of(preset_trace(name))]
+    lines[0]["settings"]["async_scheduling"] = True
+    ahead: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    raised = 0
+    for line in lines:
+        if line["event"] == "schedule":
+            counts = {entry["id"]: entry["computed"] for entry in line["requests"]}
+            for entry in line["requests"]:
+                bound = ahead.get(entry["id"], 0) if entry["kind"] == "running" else 0
+                raised += bound > entry["computed"]
+                end = entry["computed"] + entry["scheduled"]
+                entry["computed"], ahead[entry["id"]] = max(bound, entry["computed"]), end
+        elif line["event"] == "rows" and worker_counts:
+            line["computed"] = counts
+        elif line["event"] == "commit":
+            del line["computed"]
+    return lines, raised
+
+
+def counts(step: RecordedStep) -> dict[str, int]:
+    return {request.id: request.computed for request in step.requests}
+
+
+@pytest.mark.parametrize("worker_counts", [True, False])
+def test_a_scheduler_that_runs_ahead_is_not_wrong(worker_counts: bool) -> None:
+    lines, raised = overlapping("drafts-meet-the-boundary", worker_counts)
+    assert raised
+    told = [json.dumps(line) + "\n" for line in lines]
+    assert verdicts_of(told) == []
+    shown = replay(reader_of(told)).steps
+    as_run = steps_of(lines_of(preset_trace("drafts-meet-the-boundary")))
+    assert [counts(step) for step in shown] == [counts(step) for step in as_run]
+
+
+def test_a_worker_that_runs_ahead_is_wrong() -> None:
+    """It must count from the drafts that were accepted."""
+    lines, _ = overlapping("drafts-meet-the-boundary", worker_counts=True)
+    bounds: dict[str, int] = {}
+    for line in lines:
+        if line["event"] == "schedule":
+            bounds = {entry["id"]: entry["computed"] for entry in line["requests"]}
+        elif line["event"] == "rows" and line["computed"] != bounds:
+            line["computed"] = dict(bounds)
+            break
+    found = verdicts_of(json.dumps(line) + "\n" for line in lines)
+    assert (found[0].rule, found[0].step) == ("computed tokens", line["step"])

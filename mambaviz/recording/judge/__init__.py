@@ -19,6 +19,7 @@ What they look at:
     case        one step beside what is known from the steps before
     facts       the settings
     memory      what the steps before say about a request
+    settled     where a step really starts that was scheduled before the one before it ended
     holders     whose lists a block stands in
     view        what the kernels find for a row: one group's metadata
     slots       which of it a forward reads and writes

@@ -17,6 +17,7 @@ from mambaviz.recording.judge.post_copy import post_copied
 from mambaviz.recording.judge.pre_copy import pre_copied
 from mambaviz.recording.judge.registered import registered
 from mambaviz.recording.judge.rows import taken_over
+from mambaviz.recording.judge.settled import settled
 from mambaviz.recording.lines import Head
 from mambaviz.recording.rules import Verdict
 from mambaviz.recording.steps import RecordedStep
@@ -27,13 +28,15 @@ class Judge:
     """Takes the steps of one recording in order and says of each what is wrong.
 
     It keeps only what requests hold now, so a recording may be of any length. After a step,
-    ``decodes`` says which of its rows are decodes, and ``compared`` how much of it was looked at.
+    ``decodes`` says which of its rows are decodes, ``compared`` how much of it was looked at, and
+    ``settled`` is the step with the counts that it really started from.
     """
 
     def __init__(self, head: Head) -> None:
         settings = head.settings
         self.decodes: dict[str, bool] = {}
         self.compared: Counter[Invariant] = Counter()
+        self.settled: RecordedStep | None = None
         self._facts = Facts.of(head)
         self._memory: dict[str, Memory] = {}
         self._holders = Holders()
@@ -47,6 +50,9 @@ class Judge:
         for came in step.came:
             if came.prefix is not None:
                 self._ledger.prefixes[came.id] = came.prefix
+        if self._facts.asynchronous:
+            step = settled(step, self._memory)
+        self.settled = step
         case = Case(self._facts, step, self._memory, self._ledger, self._holders)
         found = [*counts.scheduled(case)]
         self.decodes = {request.id: case.is_decode(request) for request in step.requests}
