@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.engine_real.recordings import Recorded, joined, registered
+from tests.engine_real.recordings import Recorded, agrees_with_the_engine, first, recorded, unhooked
 from tools.engine import cases
 from tools.engine.examples import run_plan
 
@@ -46,41 +45,10 @@ def hybrid(version, tmp_path_factory) -> dict[str, Recorded]:
     return recorded(folder, HYBRID_RUNS)
 
 
-def recorded(folder: Path, runs: list[cases.Run]) -> dict[str, Recorded]:
-    return {run.name: Recorded(folder / f"{run.name}.jsonl") for run in runs}
-
-
-def agrees_with_the_engine(run: Recorded) -> None:
-    """Lists, rows, registrations, free blocks and counts, step by step, as asked of the engine."""
-    names: dict[str, str] = {}  # the engine's name -> the alias: both in order of arrival
-    blocks, rows = run.of("blocks"), run.of("rows")
-    steps = run.own["steps"]
-    assert len(blocks) == len(steps)
-    lists, registrations = joined(blocks, "lists"), registered(blocks)
-    worker = dict(zip([line["step"] for line in rows], joined(rows, "rows"), strict=True))
-    order = {line["step"]: line["order"] for line in rows}
-    commits = {line["step"]: line["computed"] for line in run.of("commit")}
-    for step, own in enumerate(steps):
-        if step in order:
-            names |= dict(zip(own["rows"], order[step], strict=False))
-        for engine_name, held in own["lists"].items():
-            assert lists[step][names[engine_name]] == held, (step, engine_name)
-        for engine_name, held in own["rows"].items():
-            split = [len(held), len(worker[step][names[engine_name]])]
-            assert worker[step][names[engine_name]][: split[0]] == held, (step, engine_name)
-        assert registrations[step] == set(own["registered"]), step
-        for engine_name, computed in own["computed"].items():
-            if names[engine_name] in commits[step]:
-                assert commits[step][names[engine_name]] == computed, (step, engine_name)
-        if not any(line.get("finished") for line in run.of("commit") if line["step"] == step):
-            assert blocks[step]["free_queue"] == own["free"], step
-
-
 def test_the_plugin_hooks_everything(mamba2, version):
     head = mamba2["plain"].lines[0]
     assert head["engine_version"].startswith(version)
-    unhooked = [hook for hook in head["hooks"] if not hook["hooked"]]
-    assert unhooked == []
+    assert unhooked(head) == {"v2": "the engine uses its V1 runner"}
     assert any(hook["where"].endswith("MetadataBuilder.build") for hook in head["hooks"])
     assert head["settings"]["mode"] == "align"
     assert head["settings"]["retention"] == "dense"
@@ -134,15 +102,6 @@ def test_states_are_written_where_they_are_asked_for(mamba2):
     )
     written = {line["block"] for line in states if line["step"] == copied[0]["step"]}
     assert copied[1]["dst"] in written
-
-
-def first(run: Recorded, rule: str) -> int:
-    """The step of the first verdict, which must be of a rule; nothing before the fault."""
-    verdicts = run.verdicts()
-    assert verdicts, "nothing was found"
-    assert verdicts[0].rule == rule
-    assert verdicts[0].step >= run.own["planted"]
-    return verdicts[0].step
 
 
 def test_a_skipped_cleanup_is_found(mamba2):

@@ -104,11 +104,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Plan:
-    """One engine process: a model, its settings, and the runs it makes one after another."""
+    """One engine process: a model, its settings, and the runs it makes one after another.
+
+    ``asynchronous``: a step is scheduled while the one before it runs.
+    """
 
     model: dict[str, Any]
     engine: dict[str, Any]
     runs: list[Run]
+    runner: str = "v1"
+    asynchronous: bool = False
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -136,7 +141,9 @@ def mixed(seed: int, count: int, longest: int, every: int, temperature: float = 
     return asks
 
 
-def repeating(seed: int, count: int, longest: int, every: int) -> list[Ask]:
+def repeating(
+    seed: int, count: int, longest: int, every: int, temperature: float = 0.3
+) -> list[Ask]:
     """Prompts that repeat themselves, so that n-gram drafts are found; some sampled hot."""
     chance = random.Random(seed)
     asks = []
@@ -144,12 +151,17 @@ def repeating(seed: int, count: int, longest: int, every: int) -> list[Ask]:
         pattern = [chance.randint(2, 127) for _ in range(chance.randint(2, 5))]
         length = chance.randint(6, longest)
         prompt = [pattern[position % len(pattern)] for position in range(length)]
-        hot = 0.0 if index % 2 else 0.3
+        hot = 0.0 if index % 2 else temperature
         asks.append(Ask(index * every, prompt, chance.randint(8, 40), hot))
     return asks
 
 
-SMALL = {"max_model_len": 128, "max_num_seqs": 4, "mamba_cache_mode": "align"}
+SMALL = {
+    "max_model_len": 128,
+    "max_num_seqs": 4,
+    "enable_prefix_caching": True,
+    "mamba_cache_mode": "align",
+}
 DRAFTS = {
     "method": "ngram",
     "num_speculative_tokens": 2,
