@@ -70,7 +70,7 @@ def _log(options: argparse.Namespace, span: Span) -> int:
             first = verdicts[0]
         if span.holds(step.index) and _is_about(step, verdicts, options.request):
             _say("")
-            for line in step_lines(step, options.request):
+            for line in step_lines(judge.settled or step, options.request):
                 _say(line)
             for line in verdict_lines(verdicts, first=is_first):
                 _say(line)

@@ -11,7 +11,7 @@ import pytest
 from mambaviz.__main__ import BAD_INPUT, BROKEN, OK, main
 from mambaviz.recording.lines import Line
 from mambaviz.recording.steps import OPEN_STEPS, Gatherer
-from tests.recording.files import lines_of, preset_trace, reader_of
+from tests.recording.files import lines_of, overlapping, preset_trace, reader_of
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +47,24 @@ def test_a_broken_one_marks_its_first_step(
         "its prefix; section 1)"
     ) in text
     assert "4 steps, 2 findings (boundary state); the first broken step is 1" in text
+
+
+def test_overlapping_steps_are_told_from_where_they_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the run was, not as its scheduler ran ahead."""
+    lines, _ = overlapping("drafts-meet-the-boundary", worker_counts=False)
+    logs = []
+    for name, told in (
+        ("ahead", [json.dumps(line) + "\n" for line in lines]),
+        ("as-run", lines_of(preset_trace("drafts-meet-the-boundary"))),
+    ):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(told))
+        assert main(["replay", str(path)]) == OK
+        text = capsys.readouterr().out.splitlines()
+        logs.append([line for line in text if line.startswith("  schedule")])
+    assert logs[0] == logs[1] != []
 
 
 def test_steps_and_request(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,14 @@ from mambaviz.recording.replay import replay
 from mambaviz.recording.rules import RULES
 from mambaviz.recording.steps import RecordedStep
 from mambaviz.scenario import PRESETS, UNSOUND_PRESETS
-from tests.recording.files import lines_of, preset_trace, reader_of, steps_of, verdicts_of
+from tests.recording.files import (
+    lines_of,
+    overlapping,
+    preset_trace,
+    reader_of,
+    steps_of,
+    verdicts_of,
+)
 
 # The first verdict on each fault's scenario: step and rule.
 FOUND: dict[str, tuple[int, str]] = {
@@ -220,31 +227,6 @@ def test_what_was_not_recorded_is_never_held_against_a_run() -> None:
 
 
 # ------------------------------------------------------------------ a scheduler that runs ahead
-
-
-def overlapping(name: str, worker_counts: bool) -> tuple[list[Line], int]:
-    """A preset's recording as a scheduler makes it that does not wait for verification.
-
-    It counts the drafts of a request's step before as accepted; also how often that was too much.
-    """
-    lines = [json.loads(line) for line in lines_of(preset_trace(name))]
-    lines[0]["settings"]["async_scheduling"] = True
-    ahead: dict[str, int] = {}
-    counts: dict[str, int] = {}
-    raised = 0
-    for line in lines:
-        if line["event"] == "schedule":
-            counts = {entry["id"]: entry["computed"] for entry in line["requests"]}
-            for entry in line["requests"]:
-                bound = ahead.get(entry["id"], 0) if entry["kind"] == "running" else 0
-                raised += bound > entry["computed"]
-                end = entry["computed"] + entry["scheduled"]
-                entry["computed"], ahead[entry["id"]] = max(bound, entry["computed"]), end
-        elif line["event"] == "rows" and worker_counts:
-            line["computed"] = counts
-        elif line["event"] == "commit":
-            del line["computed"]
-    return lines, raised
 
 
 def counts(step: RecordedStep) -> dict[str, int]:
