@@ -7,9 +7,8 @@ known of the engine and a choice of requests, the part below the stage every ver
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from html import escape
 from typing import Any
 
@@ -17,15 +16,19 @@ import streamlit as st
 
 from mambaviz import workload
 from mambaviz.limits import LONGEST_SENTENCE, MOST_RECORDING_MB, MOST_REQUESTS, USUAL
-from mambaviz.pages import shell, state, widgets
+from mambaviz.pages import messages, shell, state, widgets
+from mambaviz.pages.opening import MOST_BYTES, MOST_KEPT, RecordingJob, Shown
 from mambaviz.pages.plain import plain
-from mambaviz.pages.runs import Run
+from mambaviz.pages.progress import how_far
+from mambaviz.pages.sessions import Presence, session_name
 from mambaviz.pages.stage_component import StageState, stage
 from mambaviz.pages.state import PageState
+from mambaviz.pages.turns import process_turns
 from mambaviz.pages.wishes import standing
+from mambaviz.pages.work_store import WorkStore
 from mambaviz.recording.lines import Head
 from mambaviz.recording.reader import Reader, RecordingError
-from mambaviz.recording.replay import Replay, replay, request_names
+from mambaviz.recording.replay import Replay, request_names
 from mambaviz.recording.rules import RULES, Verdict
 from mambaviz.recording.scenario import agreeing_steps, scenario_of
 from mambaviz.recording.shelf import OWN_FILE, example_head, examples
@@ -39,13 +42,15 @@ FILE = "recording-file"  # in the session: the bytes of the reader's own recordi
 ONLY = "recording-only"  # and the requests chosen
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A recording with all its requests, and as it is drawn: with the chosen ones alone."""
+GIVEN_UP = "recording-given-up"  # the one that the reader has stopped
+LAST = "last_recording"  # the one on screen
+POLL_SECONDS = 0.5
 
-    name: str
-    whole: Replay
-    run: Run
+
+@st.cache_resource
+def recording_store() -> WorkStore[RecordingJob]:
+    """Recordings of all sessions."""
+    return WorkStore(process_turns(), capacity=MOST_KEPT, most_bytes=MOST_BYTES, present=Presence())
 
 
 def choice(shown: str | None) -> None:
@@ -93,10 +98,10 @@ def _take_file() -> None:
 
 
 def take(name: str, data: bytes) -> None:
-    """Look at a recording from a file, or say what is wrong with it and change nothing."""
+    """Look at a recording from a file; one that is none changes nothing but for a sentence."""
     try:
         text = unpacked(name, data)
-        _read(name, text, frozenset())
+        _ = Reader(io.BytesIO(text), name).head
     except RecordingError as error:
         state.say(f"{name} was not opened: {error}")
         return
@@ -136,71 +141,95 @@ def leave() -> None:
 # --------------------------------------------------------------------------------------
 
 
-def page(view: PageState) -> None:
-    """Instead of a run of our own. What cannot be drawn leaves its sentence and the sidebar."""
+def page(view: PageState) -> bool:
+    """Instead of a run of our own. Whether there is anything on the stage: the recording, or the
+    one that was there before; what cannot be drawn leaves its sentence and the sidebar."""
+    job, problem = _asked(view)
+    shown = job.value if job is not None else None
+    if "sidebar" not in view.hide:
+        _sidebar(view, job, shown)
     with st.container(key="messages"):
         if state.notice():
             st.warning(plain(state.notice()), icon=":material/info:")
-        with st.spinner("Reading and judging the recording"):
-            shown = _shown(view)
-    if "sidebar" not in view.hide:
-        _sidebar(view, shown)
-    if shown is None:
-        return
-    with st.container(key="verdict"):
-        _verdict(shown)
-    _stage(shown)
+        if job is None:
+            st.error(plain(messages.sentence(problem)), icon=":material/error:")
+        elif shown is None:
+            _messages(job, _still())
+    if shown is not None:
+        st.session_state[LAST] = shown
+        with st.container(key="verdict"):
+            _verdict(shown)
+    before = st.session_state.get(LAST)
+    if before is not None:
+        _stage(before)
+    return before is not None
 
 
-def _shown(view: PageState) -> Shown | None:
-    try:
-        name, data = _source(view)
-        whole = _read(name, data, frozenset())
-        only = st.session_state.get(ONLY, frozenset())
-        drawn = _read(name, data, only) if only else whole
-        run = _run(drawn)
-    except RecordingError as error:
-        st.error(plain(str(error)), icon=":material/error:")
-        return None
-    return Shown(name, whole, run)
+def leave_recordings() -> None:
+    """Of a session that looks at something else: what it waits for need not be computed."""
+    st.session_state.pop(LAST, None)
+    recording_store().want_only(session_name(), [])
 
 
-def _source(view: PageState) -> tuple[str, bytes]:
-    """Name and bytes of what is asked for. Raises `RecordingError` if it is not here any more."""
-    if view.recording == OWN_FILE:
-        held = st.session_state.get(FILE)
-        if held is None:
-            raise RecordingError("the recording is not here any more: open its file again")
-        return held
-    assert view.recording is not None
-    return view.recording, gzip.decompress(examples()[view.recording].read_bytes())
+def _asked(view: PageState) -> tuple[RecordingJob | None, str]:
+    """The recording of the view, asked for unless it was stopped; or why there is none."""
+    job = wanted_recording(view)
+    if job is None:
+        return None, "the recording is not here any more: open its file again"
+    store, session = recording_store(), session_name()
+    store.want_only(session, [job.key])
+    known = store.known(job) if _given_up(job) else store.ask(job, session)
+    return known or job, ""
 
 
-def _read(name: str, data: bytes, only: frozenset[str]) -> Replay:
-    return _read_once(hashlib.sha256(data).hexdigest(), name, only, data)
+def wanted_recording(view: PageState) -> RecordingJob | None:
+    """As it is to be asked of the store; None if the reader's own file is gone."""
+    only = st.session_state.get(ONLY, frozenset())
+    if view.recording != OWN_FILE:
+        assert view.recording is not None
+        return RecordingJob(view.recording, None, only)
+    held = st.session_state.get(FILE)
+    return RecordingJob(held[0], held[1], only) if held is not None else None
 
 
-@st.cache_resource(max_entries=8, show_spinner=False)
-def _read_once(_digest: str, name: str, only: frozenset[str], _data: bytes) -> Replay:
-    """A recording with the requests chosen, or the first ones that go wrong if there are many."""
-    names = only
-    if not names:
-        steps = _names(name, _data)
-        names = frozenset(steps[:MOST_REQUESTS]) if len(steps) > MOST_REQUESTS else only
-    return replay(Reader(io.BytesIO(_data), name), only=names)
+def _given_up(job: RecordingJob) -> bool:
+    return st.session_state.get(GIVEN_UP) == job.key
 
 
-def _names(name: str, data: bytes) -> list[str]:
-    from mambaviz.recording.steps import Gatherer
+def _still() -> str:
+    """Said while something else is on screen."""
+    there = LAST in st.session_state or "last_run" in st.session_state
+    return " What you see is what was there before." if there else ""
 
-    return request_names(Gatherer().steps(Reader(io.BytesIO(data), name).lines()))
+
+def _messages(job: RecordingJob, still: str) -> None:
+    if _given_up(job):
+        if messages.stopped(f"This recording was stopped.{still}", "Open it", "open-it"):
+            st.session_state[GIVEN_UP] = None
+            st.rerun()
+    elif job.refused:
+        try_another = " Try another one: the sidebar has examples, and opens files."
+        problem = plain(messages.sentence(job.problem))
+        st.error(f"{problem}{try_another}{still}", icon=":material/error:")
+    elif job.status == "failed":
+        if messages.failed(job.problem, "Try again", "open-again", still):
+            recording_store().retry(job)
+            st.rerun()
+    else:
+        _follow(job, still)
 
 
-@st.cache_resource(max_entries=8, show_spinner=False, hash_funcs={Replay: id})
-def _run(drawn: Replay) -> Run:
-    run = Run(drawn.trace, recorded=True)
-    _ = run.payload.packed
-    return run
+@st.fragment(run_every=POLL_SECONDS)
+def _follow(job: RecordingJob, still: str) -> None:
+    """Say how far a recording is, and draw the page anew when it is there."""
+    if job.status != "running":
+        st.rerun()
+    store = recording_store()
+    text = how_far(job.progress, store.ahead(job), "Opening the recording", "reading it")
+    if messages.under_way(f"{text}.{still}", "open-stop"):
+        store.stop(job, session_name())
+        st.session_state[GIVEN_UP] = job.key
+        st.rerun()
 
 
 def _verdict(shown: Shown) -> None:
@@ -236,10 +265,16 @@ def _stage(shown: Shown) -> None:
     wish = standing("wish", run.payload.run, within(shown, view), state.session().wish)
     hidden = [part for part in ("transport", "panels", "legend") if part in view.hide]
     at = stage(run.payload, key="stage", wish=wish, hidden=hidden)
-    if at != within(shown, view):
+    if at != within(shown, view) and is_wanted(shown, view):
         state.follow(**asdict(at))
     if "tabs" not in view.hide:
         _tabs(shown, at)
+
+
+def is_wanted(shown: Shown, view: PageState) -> bool:
+    """Whether it is what the view asks for, and not the recording before."""
+    wanted = wanted_recording(view) if view.recording is not None else None
+    return wanted is not None and wanted.key == shown.key
 
 
 def within(shown: Shown, view: PageState) -> StageState:
@@ -295,17 +330,18 @@ def verdict_table(verdicts: tuple[Verdict, ...], now: int) -> str:
 # --------------------------------------------------------------------------------------
 
 
-def _sidebar(view: PageState, shown: Shown | None) -> None:
+def _sidebar(view: PageState, job: RecordingJob | None, shown: Shown | None) -> None:
+    """What the first line says of the engine is there at once."""
     with st.sidebar:
         with st.container(key="side-scenario"):
             choice(view.recording)
-            if shown is not None:
-                head = shown.whole.head
+            if job is not None:
+                head = head_of(job)
                 if head.story:
                     st.html(f'<p class="mv-story">{escape(head.story)}</p>')
                 st.html(f"<h4>Recorded</h4>{facts_table(head)}{not_recorded(head)}")
-                _requests(shown)
             if shown is not None:
+                _requests(shown)
                 _as_scenario(shown)
             with st.popover("Open another recording", width="stretch"):
                 _uploader()
@@ -320,6 +356,12 @@ def _sidebar(view: PageState, shown: Shown | None) -> None:
                     _export(shown)
             if view.recording == OWN_FILE:
                 st.caption("A file of yours is in no link: export the replay to pass it on.")
+
+
+def head_of(job: RecordingJob) -> Head:
+    if job.data is None:
+        return example_head(job.title)
+    return Reader(io.BytesIO(job.data), job.title).head
 
 
 def facts_table(head: Head) -> str:

@@ -58,7 +58,7 @@ class Screen:
 
 
 def shows(run: Run, view: PageState) -> bool:
-    return run.trace.scenario_hash == view.scenario.content_hash
+    return view.recording is None and run.trace.scenario_hash == view.scenario.content_hash
 
 
 def page() -> None:
@@ -67,8 +67,11 @@ def page() -> None:
     st.session_state.setdefault("followed", 0)
     shell.frame(view)
     if view.recording is not None:
-        replaying.page(view)
+        run_store().want_only(session_name(), [])
+        if not replaying.page(view):
+            _before_a_recording()
         return
+    replaying.leave_recordings()
     screen = choose(view)
     taught = view.lesson is not None and not lesson.nothing_left(screen.current_run, view)
     if "sidebar" not in view.hide and not taught:
@@ -215,6 +218,19 @@ def _nothing_yet(screen: Screen) -> None:
         text = f"There is no run to show: press “Run it”, or {elsewhere}"
     else:
         text = "The run is being computed; it is drawn here as soon as it is there."
+    _skeleton(text)
+
+
+def _before_a_recording() -> None:
+    """A recording is on its way, or cannot be shown: the run before it stays, if there is one."""
+    run = st.session_state.get("last_run")
+    if run is not None:
+        _stage_and_tabs(run)
+    else:
+        _skeleton("The recording is drawn here as soon as it is judged.")
+
+
+def _skeleton(text: str) -> None:
     st.html(f"<style>{SKELETON_CSS}</style>")
     st.html(skeleton(text))
 

@@ -8,7 +8,7 @@ so one layer stands for all of a group.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,10 +79,19 @@ class Replay:
         return summary(len(self.steps), len(self.verdicts), self.first, rules)
 
 
-def replay(reader: Reader, span: Span = WHOLE, only: frozenset[str] = frozenset()) -> Replay:
-    """The whole recording, or some of its steps, or what is about some requests.
+def replay(
+    reader: Reader,
+    span: Span = WHOLE,
+    only: frozenset[str] = frozenset(),
+    *,
+    first: int | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Replay:
+    """The whole recording, or some of its steps, or what is about some requests: ``only`` these,
+    or no more than the ``first`` so many.
 
-    Everything is judged in any case. Raises `RecordingError` for more than pictures can take.
+    Everything is judged in any case; ``progress(steps_judged)`` is called after every step, and
+    what it raises ends the judging. Raises `RecordingError` for more than pictures can take.
     """
     judge = Judge(reader.head)
     steps: list[RecordedStep] = []
@@ -102,7 +111,9 @@ def replay(reader: Reader, span: Span = WHOLE, only: frozenset[str] = frozenset(
         verdicts += found
         checks.append([InvariantCheck(invariant=i, compared=n) for i, n in judge.compared.items()])
         classes.append(judge.decodes)
-    builder = _Builder(reader.head, steps, verdicts, only)
+        progress(len(steps))
+    names = [name for name in request_names(steps) if not only or name in only]
+    builder = _Builder(reader.head, steps, verdicts, names[:first])
     trace = builder.trace(checks, classes, reader.digest.hexdigest())
     return Replay(reader.head, trace, tuple(steps), tuple(verdicts), tuple(reader.remarks))
 
@@ -121,7 +132,7 @@ class _Builder:
     head: Head
     steps: Sequence[RecordedStep]
     verdicts: Sequence[Verdict]
-    only: frozenset[str]
+    names: Sequence[str]  # the requests that are drawn
     rows: dict[str, RowTables] = field(default_factory=dict)
 
     def trace(
@@ -130,7 +141,6 @@ class _Builder:
         classes: Sequence[Mapping[str, bool]],
         digest: str,
     ) -> Trace:
-        self.names = [n for n in request_names(self.steps) if not self.only or n in self.only]
         _refuse_what_is_too_large(self.names, self.steps)
         self.states = _states(self.head.groups or [])
         self.groups = max(

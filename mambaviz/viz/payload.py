@@ -245,7 +245,9 @@ class _Packer:
 
     def _panel(self, name: str, frame: Frame, key: Hashable, make: Callable[[], Json]) -> None:
         """``make()`` is shown from this frame on; JSON of equal ``key`` is made and kept once."""
-        number = self.texts.number_of((name.split(":")[0], key), make)
+        self._shows(name, frame, self.texts.number_of((name.split(":")[0], key), make))
+
+    def _shows(self, name: str, frame: Frame, number: int) -> None:
         if self.last_panel.get(name) != number:
             self.panels.setdefault(name, {})[frame.index] = number
             self.last_panel[name] = number
@@ -321,9 +323,13 @@ class _Packer:
         for layer in self.layers:
             if layer in self.twins:
                 continue  # a sentence names no layer
+            known: dict[int, tuple[Words, int]] = {}  # by identity: who does nothing hears the same
             for index, request in enumerate(self.requests):
                 told = tell(frame, request, layer)
-                self._panel(f"words:{index}:{layer}", frame, told, partial(_words_json, told))
+                if id(told) not in known:
+                    number = self.texts.number_of(("words", told), partial(_words_json, told))
+                    known[id(told)] = told, number
+                self._shows(f"words:{index}:{layer}", frame, known[id(told)][1])
         reasons = tables.why(frame)
         self._panel("why", frame, reasons, lambda: _why_json(reasons))
         for group in self.groups:

@@ -15,7 +15,14 @@ _AS_EVER: frozenset[PhaseName] = frozenset({"schedule", "accept"})
 
 
 def recorded_words(frame: Frame, request: str, layer: int) -> Words:
-    """What the recording says of a phase, seen from one request."""
+    """What the recording says of a phase, seen from one request. Who is not in the step hears of
+    the first one that is."""
+    step = frame.step
+    told = request if request in step.requests else next(iter(step.batch_order), "")
+    return frame.once(("recorded words", told, layer), lambda: _told(frame, told, layer))
+
+
+def _told(frame: Frame, told: str, layer: int) -> Words:
     step, phase = frame.step, frame.phase.name
     recorded = frame.trace.recorded
     assert recorded is not None
@@ -27,7 +34,6 @@ def recorded_words(frame: Frame, request: str, layer: int) -> Words:
     if not recorded.knows(step.index, phase):
         text = Span("The recording has no line of it, so nothing is drawn here.")
         return Words(f"The phase {phase} was not recorded.", (*broken, text))
-    told = request if request in step.requests else step.batch_order[0]
     if phase in _AS_EVER:
         found = words(frame, told, layer)
         return found if broken else Words(found.headline, found.sentence)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from mambaviz.scenario import RequestPlan
 from mambaviz.trace import (
     PHASES,
     BlockChange,
@@ -225,6 +227,7 @@ class ChangedState:
 class _Life:
     """What the pages of a request's life so far tell about it."""
 
+    plan: RequestPlan
     known: int  # tokens known: prompt and outputs
     computed: int = 0
     reused: int = 0  # of them, found in the cache at admission
@@ -311,6 +314,8 @@ class Frame:
 
     def look(self, request: str) -> Hashable:
         """Two neighbouring frames in which this is equal show a request's lane and state alike."""
+        if self.row(request) is None:  # no block of it is on show, whatever becomes of the others
+            return self.token_statuses(request), self.query(request), self.absence(request)
         return (
             id(self.tables),
             self.bytes_seen.get(request, 0),
@@ -320,7 +325,6 @@ class Frame:
             any(copy.request == request for copy in self.phase.copies),
             request in self.touched,
             self.phase.name == "forward",
-            self.absence(request) if self.row(request) is None else "",
         )
 
     # ------------------------------------------------------------------ tokens
@@ -334,30 +338,8 @@ class Frame:
         running = self.request_step(request)
         known = running.num_tokens if running else life.known
         end = running.num_computed + running.num_scheduled if running else life.computed
-        prompt = prompt_length(self.trace, request)
-        return tuple(
-            self._status(position, prompt, known, end, life.reused, running)
-            for position in range(max(known, end))
-        )
-
-    def _status(
-        self,
-        position: int,
-        prompt: int,
-        known: int,
-        end: int,
-        reused: int,
-        running: RequestStep | None,
-    ) -> TokenStatus:
-        if position >= known:
-            if not self.after_accept or running is None:
-                return "pending"
-            return "accepted" if position - known < (running.accepted_drafts or 0) else "rejected"
-        if position >= end:
-            return "ahead"
-        if position < reused:
-            return "reused"
-        return "prompt" if position < prompt else "generated"
+        kept = (running.accepted_drafts or 0) if self.after_accept and running else None
+        return _statuses(life.plan.num_prompt_tokens, known, end, life.reused, kept)
 
     def accepted(self, request: str) -> int | None:
         """Tokens kept by this step's verification, bonus token included; None before it."""
@@ -414,15 +396,14 @@ class Frame:
     def absence(self, request: str) -> str:
         """Why a request has no row now."""
         life = self.lives[request]
-        plan = next(plan for plan in self.trace.scenario.requests if plan.id == request)
         if life.finished is not None and life.finished <= self.step.index:
             return f"finished in step {life.finished}; its blocks are back in the pool"
         if request in self.step.requests:
             return "scheduled; its blocks come next"
         if request in self.step.preempted:
             return "preempted: its blocks are free, it waits"
-        if plan.arrive > self.step.index:
-            return f"arrives at step {plan.arrive}"
+        if life.plan.arrive > self.step.index:
+            return f"arrives at step {life.plan.arrive}"
         return "waiting"
 
     def block_view(self, request: str, group: int, layer: int | None, column: int) -> BlockView:
@@ -841,7 +822,7 @@ class _Walk:
         self.contents: dict[tuple[int, StateKind, int], bytes] = {}
         self.stale: set[tuple[int, StateKind, int]] = set()
         self.lives = {
-            plan.id: _Life(known=plan.num_prompt_tokens) for plan in trace.scenario.requests
+            plan.id: _Life(plan, known=plan.num_prompt_tokens) for plan in trace.scenario.requests
         }
         self.migrations: dict[str, int] = {}
         self.count = 0
@@ -951,8 +932,24 @@ class _Walk:
 # --------------------------------------------------------------------------------------
 
 
-def prompt_length(trace: Trace, request: str) -> int:
-    return next(plan.num_prompt_tokens for plan in trace.scenario.requests if plan.id == request)
+@lru_cache(maxsize=4096)  # a request looks alike for many phases, and most requests do nothing
+def _statuses(
+    prompt: int, known: int, end: int, reused: int, kept: int | None
+) -> tuple[TokenStatus, ...]:
+    """``end`` tokens are or are being computed; ``kept``: drafts accepted, None before that."""
+
+    def status(position: int) -> TokenStatus:
+        if position >= known:
+            if kept is None:
+                return "pending"
+            return "accepted" if position - known < kept else "rejected"
+        if position >= end:
+            return "ahead"
+        if position < reused:
+            return "reused"
+        return "prompt" if position < prompt else "generated"
+
+    return tuple(map(status, range(max(known, end))))
 
 
 def group_of(trace: Trace, layer: int) -> int:

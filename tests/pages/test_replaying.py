@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import gzip
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from mambaviz.pages import replaying, state
+from mambaviz.pages import opening, replaying, state
+from mambaviz.pages.opening import RecordingJob
 from mambaviz.pages.replaying import FILE, MOST_MB, facts, not_recorded, unpacked, verdict_table
 from mambaviz.pages.state import PageState, from_link, to_link
+from mambaviz.pages.turns import Turns
+from mambaviz.pages.work_store import WorkStore
 from mambaviz.recording.lines import Head, Hook
 from mambaviz.recording.reader import RecordingError, open_recording
-from mambaviz.recording.replay import replay
+from mambaviz.recording.replay import Replay, replay
 from mambaviz.recording.shelf import OWN_FILE, example_head, examples
 from tests.recording.files import lines_of, preset_trace, reader_of
 
@@ -21,7 +26,7 @@ APP = Path(__file__).resolve().parents[2] / "app.py"
 LINES = lines_of(preset_trace("draft-filled-blocks"))
 
 
-def _opened() -> AppTest:
+def _opened(lines: list[str] = LINES) -> AppTest:
     """The page as it is once a file has been taken."""
 
     def script(name: str, text: str) -> None:
@@ -35,11 +40,30 @@ def _opened() -> AppTest:
             view = state.update(recording="file", step=0, phase="schedule", opening=True)
         replaying.page(view)
 
-    return AppTest.from_function(script, args=("run.jsonl", "".join(LINES)), default_timeout=60)
+    return AppTest.from_function(script, args=("run.jsonl", "".join(lines)), default_timeout=60)
 
 
-def test_a_file_is_judged_and_its_first_broken_step_offered() -> None:
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> WorkStore[RecordingJob]:
+    """One in which nothing has been opened yet."""
+    found = WorkStore[RecordingJob](Turns(), capacity=4, most_bytes=10**9)
+    monkeypatch.setattr(replaying, "recording_store", lambda: found)
+    return found
+
+
+def finished(store: WorkStore[RecordingJob], lines: list[str] = LINES) -> RecordingJob:
+    job = store.known(RecordingJob("run.jsonl", "".join(lines).encode()))
+    assert job is not None
+    assert job.ended.wait(60)
+    return job
+
+
+def test_a_file_is_judged_and_its_first_broken_step_offered(
+    store: WorkStore[RecordingJob],
+) -> None:
     app = _opened().run()
+    finished(store)
+    app.run()
     assert not app.exception
     assert [error.value for error in app.error] == [
         "4 steps, 2 findings. The first broken step is 1: block 1 is registered for A@2, but its "
@@ -49,6 +73,41 @@ def test_a_file_is_judged_and_its_first_broken_step_offered() -> None:
     app.button("first-broken").click().run()
     here = app.session_state["session"].state
     assert (here.recording, here.step, here.phase, here.request) == ("file", 1, "commit", "A")
+
+
+def test_a_recording_is_stopped_and_opened_after_all(
+    store: WorkStore[RecordingJob], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, judged = threading.Event(), opening.replay
+
+    def held_up(*args: Any, **kwargs: Any) -> Replay:
+        assert gate.wait(60)
+        return judged(*args, **kwargs)
+
+    monkeypatch.setattr(opening, "replay", held_up)
+    app = _opened().run()
+    assert [info.value for info in app.info] == ["Opening the recording: reading it."]
+    assert any("block size" in found.proto.body for found in app.get("html")), "the head’s facts"
+    app.button("open-stop").click().run()
+    assert [info.value for info in app.info] == ["This recording was stopped."]
+    gate.set()
+    assert finished(store).status == "stopped"
+    app.button("open-it").click().run()
+    assert finished(store).status == "done"
+    app.run()
+    assert not app.info
+    assert len(app.error) == 1
+
+
+def test_a_recording_that_is_refused_gets_its_sentence(store: WorkStore[RecordingJob]) -> None:
+    lines = [*LINES[:3], "{}\n"]
+    app = _opened(lines).run()
+    assert finished(store, lines).refused
+    app.run()
+    assert [error.value for error in app.error] == [
+        'run.jsonl, line 4, a line must be an object with the key "event". Try another one: the '
+        "sidebar has examples, and opens files."
+    ]
 
 
 def test_a_link_holds_an_example_but_no_file() -> None:
