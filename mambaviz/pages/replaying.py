@@ -44,7 +44,6 @@ ONLY = "recording-only"  # and the requests chosen
 
 GIVEN_UP = "recording-given-up"  # the one that the reader has stopped
 LAST = "last_recording"  # the one on screen
-POLL_SECONDS = 0.5
 
 
 @st.cache_resource
@@ -216,10 +215,9 @@ def _messages(job: RecordingJob, still: str) -> None:
             recording_store().retry(job)
             st.rerun()
     else:
-        _follow(job, still)
+        st.fragment(_follow, run_every=process_turns().look_again())(job, still)
 
 
-@st.fragment(run_every=POLL_SECONDS)
 def _follow(job: RecordingJob, still: str) -> None:
     """Say how far a recording is, and draw the page anew when it is there."""
     if job.status != "running":
