@@ -83,11 +83,34 @@ def test_all_mode_is_refused(version, tmp_path):
     assert "Input should be 'align' or 'none'" in (tmp_path / "engine.log").read_text()
 
 
-def test_recordings_agree_and_hold(runs):
+def test_recordings_agree_and_hold(case, runs):
     for name in runs.keys() - {"faulty"}:
         agrees_with_the_engine(runs[name])
         assert runs[name].of("note") == []
-        assert runs[name].verdicts() == []
+        if case != "all, drafts":
+            assert runs[name].verdicts() == []
+
+
+@pytest.mark.parametrize("case", ["all, drafts"], indirect=True)
+def test_blocks_filled_by_drafts_are_found(runs):
+    """Section 5.2: in all mode the engine registers them, without the state at their boundary."""
+    run = runs["plain"]
+    size = run.lines[0]["settings"]["block_size"]
+    filled = {
+        (entry["id"], boundary)
+        for line in run.of("schedule")
+        for entry in line["requests"]
+        for boundary in range(size, entry["computed"] + entry["scheduled"] + 1, size)
+        if entry.get("drafts") and entry["computed"] < boundary
+    }
+    names = {name for line in run.of("blocks") for name in line.get("registered", {}).values()}
+    expected = {(name, n) for name, n in filled if f"{name}@{n}" in names}
+    assert expected
+    found = run.verdicts()
+    assert {verdict.rule for verdict in found} == {"boundary state"}
+    assert {(verdict.request, verdict.expected) for verdict in found} == {
+        (name, f"the state after {n} tokens") for name, n in expected
+    }
 
 
 def test_the_head_says_what_was_asked_for(case, runs):
