@@ -10,6 +10,7 @@ from mambaviz.pages import (
     kernels,
     learn,
     metadata,
+    own_address,
     reports,
     sizes,
     state,
@@ -19,6 +20,7 @@ from mambaviz.pages import (
 from mambaviz.pages.assets import LOGO
 
 garbage.set_modules_aside()
+own_address.keep_unknown()
 
 st.set_page_config(
     page_title="mambaviz", page_icon=str(LOGO), layout="wide", initial_sidebar_state=224

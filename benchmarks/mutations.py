@@ -36,6 +36,7 @@ from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from mambaviz.limits import Bounds
 
@@ -44,6 +45,11 @@ RECORDS = ROOT / ".artifacts" / "mutations"
 TABLE = ROOT / "benchmarks" / "results" / "mutations.md"
 CHUNK = 20  # seeds a process takes at a time
 LONGEST_REFUSAL = 1_000  # characters, a file's name included
+PAGES = (
+    "Watch", "Metadata", "Kernels", "Compare", "Reports", "Explorer", "Sizes", "Learn", "About",
+)  # fmt: skip
+WAITING = ":material/hourglass_top:"  # beside what a page says while it is not done
+PATIENCE = 120  # seconds for a page
 
 # What this campaign has the command line take, so that thousands of runs come to an end: the
 # kinds of limits are the usual ones, the numbers are small.
@@ -320,7 +326,9 @@ class Bases:
 
 def plain_links() -> list[dict[str, str]]:
     """Links without anything packed, of every page."""
+    from mambaviz.recording.shelf import examples
     from mambaviz.reports import REPORTS
+    from mambaviz.tour import NAMES
 
     reports = [
         {"report": slug, "report-step": "3", "report-phase": "forward", "revealed": "yes"}
@@ -337,6 +345,11 @@ def plain_links() -> list[dict[str, str]]:
         {"launch": "every-outcome", "program": "1-0", "broken": "x", "path": "fast"},
         {"model": "qwen3-8-27b", "sizes": "tp:2,num_spec:7,block_size:816,mode:all,kv_dtype:fp8"},
         {"scope": "tiny", "fault": "bias-off-by-one", "find": "bias=3"},
+        {"recording": next(iter(examples())), "step": "4", "request": "r1", "layer": "1"},
+        {"topic": "columns", "seed": "7", "chosen": "b", "score": "columns.2.3,bias.1.1"},
+        {"stop": NAMES[3], "moved": "yes", "seen": ".".join(NAMES[:3])},
+        {"part": "glossary", "term": "bias"},
+        {"read": "3.2"},
     ]
 
 
@@ -417,7 +430,7 @@ def refusal_problem(sentence: str) -> str:
         return "no printable line"
     if len(sentence) > LONGEST_REFUSAL:
         return "too long"
-    if "validation error" in sentence or "pydantic" in sentence:
+    if any(word in sentence for word in ("validation error", "pydantic", "a defect of")):
         return "words of the program's insides"
     return ""
 
@@ -443,14 +456,15 @@ def file_of(seed: int, base: list[Any]) -> bytes:
 
 @contextlib.contextmanager
 def small_limits() -> Iterator[None]:
-    """The command line takes what `SMALL` says instead of the usual."""
+    """The command line and the runs of the pages take what `SMALL` says instead of the usual."""
     from mambaviz import __main__ as command_line
+    from mambaviz.pages import runs
 
-    usual, command_line.USUAL = command_line.USUAL, SMALL
-    try:
+    with (
+        mock.patch.object(command_line, "USUAL", SMALL),
+        mock.patch.object(runs, "USUAL", SMALL),
+    ):
         yield
-    finally:
-        command_line.USUAL = usual
 
 
 def check_link(seed: int, bases: Bases) -> Finding:
@@ -499,6 +513,53 @@ def link_problem(link: Mapping[str, str]) -> str:
     if state.explorer.find is not None:
         AskedQuery.parse(state.explorer.find)
     return ""
+
+
+def check_page(seed: int, bases: Bases) -> Finding:
+    """A link opened on one page, which then takes the reader to another: whole runs of app.py."""
+    rng = random.Random(f"page/{seed}")
+    link = {"backend": "reference", **mutated_link(rng, bases)}  # the quickest of them
+    first, second = rng.sample(PAGES, 2)
+    with small_limits():
+        refused, problem = pages_problem(link, first, second)
+    return Finding(seed, "refused" if refused else "accepted", problem)
+
+
+def pages_problem(link: Mapping[str, str], first: str, second: str) -> tuple[bool, str]:
+    """Whether a sentence refuses something of the link, and what is wrong with one of the pages."""
+    from streamlit.testing.v1 import AppTest
+    from streamlit.util import calc_hash
+
+    from mambaviz.pages.state import path_of
+
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=PATIENCE)
+    app.query_params.update(link)
+    app._page_hash = calc_hash(path_of(first))
+    refused, problem = _page_problem(app, first)
+    app._page_hash = ""  # from now on the page where the reader is
+    if not problem:
+        app.session_state["session"].wanted_page = second
+        _, problem = _page_problem(app, second)
+    return refused, problem
+
+
+def _page_problem(app: Any, title: str) -> tuple[bool, str]:
+    deadline = time.monotonic() + PATIENCE
+    app.run()
+    while any(one.icon == WAITING for one in app.info):
+        if time.monotonic() > deadline:
+            return False, f"{title} waits for ever: {app.info[0].value}"
+        time.sleep(0.02)
+        app.run()
+    if app.exception:
+        return False, f"{title} breaks off: {app.exception[0].message[:200]!r}"
+    here = app.session_state["session"].page
+    if here != title:
+        return False, f"{here} where {title} was asked for"
+    told = [one.value for one in (*app.warning, *app.error)]
+    wrong = ((refusal_problem(text), text) for text in told)
+    found = next((f"{title}, {problem}: {text[:300]!r}" for problem, text in wrong if problem), "")
+    return bool(told), found
 
 
 def check_pasted(seed: int, bases: Bases) -> Finding:
@@ -590,6 +651,7 @@ KINDS: dict[str, Kind] = {
         "`mambaviz explore` of a mutated scope, read and judged, not explored",
     ),
     "link": Kind(check_link, 8_000, "a mutated link, through the state of every page"),
+    "page": Kind(check_page, 3_000, "a mutated link, through whole runs of two of the nine pages"),
     "pasted": Kind(check_pasted, 5_000, "a mutated text pasted into a page or uploaded"),
     "process": Kind(check_process, 200, "`mambaviz run` and `sizes`, each a process of its own"),
 }

@@ -27,7 +27,8 @@ def frame(view: PageState) -> None:
     """Once a run of a page, before anything else is drawn."""
     st.logo(LOGO, size="small")
     st.html(f"<style>{tokens()}\n{STYLE.read_text(encoding='utf-8')}</style>")
-    _frame(key="frame", data={"theme": view.theme}, on_popped_change=_went)
+    page = state.path_of(state.session().page)
+    _frame(key="frame", data={"theme": view.theme, "page": page}, on_popped_change=_went)
 
 
 def _went() -> None:

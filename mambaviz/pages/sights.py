@@ -8,7 +8,7 @@ from typing import Any
 
 from mambaviz.attention.fields import FIELDS
 from mambaviz.pages.reports_state import ReportsView
-from mambaviz.pages.state import PageState, to_link
+from mambaviz.pages.state import PageState, path_of, to_link
 from mambaviz.scenario import DEFAULT_PRESET, PRESETS
 from mambaviz.trace import INVARIANTS, PhaseName
 
@@ -37,7 +37,7 @@ class Sight:
     @property
     def href(self) -> str:
         """Below the address of the app."""
-        path = "" if self.page == "Watch" else self.page.lower()
+        path = path_of(self.page)
         link = to_link(PageState(**self.view))
         query = "&".join(f"{name}={text}" for name, text in link.items())
         return f"./{path}?{query}" if query else f"./{path}"

@@ -530,15 +530,24 @@ def _open(params: dict[str, str]) -> PageState:
 def enter(page: str) -> None:
     """Once a run of a page, first: the view goes along from page to page.
 
-    The navigation drops the query part of the address; it is written anew.
+    The navigation drops the query part of the address; it is written anew. So an address with one
+    is a place in the browser's history, or a link.
     """
     before, session().page = session().page, page
     if before == page or not session().written:
         return
     session().wish += 1  # what stepped on that page is mounted anew
-    if not READERS.keys() & st.query_params.to_dict().keys():
+    asked = st.query_params.to_dict()
+    if not READERS.keys() & asked.keys():
         session().sent = None
         _keep(session().state)
+    elif asked != session().written[-1]:
+        went_to(asked)
+
+
+def path_of(page: str) -> str:
+    """The last part of the address of a page, by its title."""
+    return "" if page == "Watch" else page.lower()
 
 
 def go_to(page: str) -> None:

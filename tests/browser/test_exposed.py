@@ -118,13 +118,16 @@ def test_nothing_leaves_the_machine(visitor: Watch, server: Server) -> None:
     assert server.notes.read_text() == ""
 
 
-def test_another_site_may_not_open_a_session(server: Server) -> None:
-    """A page of another site could otherwise act in the name of whoever visits it."""
+def test_another_site_may_not_open_a_session(visitor: Watch, server: Server) -> None:
+    """A page of another site could otherwise act in the name of whoever visits it. To refuse it,
+    the server asks nobody what its own address is."""
+    drawn(visitor)
     address = f"ws://localhost:{server.port}/_stcore/stream"
     with pytest.raises(InvalidStatus):
         connect(address, origin="http://elsewhere.example", subprotocols=["streamlit"])
     with connect(address, origin=server.url, subprotocols=["streamlit"]):
         pass
+    assert server.notes.read_text() == ""
 
 
 def test_a_server_killed_during_a_run_comes_back_to_the_same_view(

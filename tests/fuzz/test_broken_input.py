@@ -15,7 +15,9 @@ from benchmarks.mutations import Bases, called, checked, judged, link_problem
 KEPT = Path(__file__).parent / "kept"
 
 # How many of each kind; the campaign goes through thousands.
-DRAWN = {"run": 40, "sizes": 60, "explore": 15, "link": 60, "pasted": 100, "process": 1}
+DRAWN = {
+    "run": 40, "sizes": 60, "explore": 15, "link": 60, "page": 20, "pasted": 100, "process": 1,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +29,7 @@ def test_every_kind_is_drawn() -> None:
     assert DRAWN.keys() == mutations.KINDS.keys()
     in_process = [kind.seeds for name, kind in mutations.KINDS.items() if name != "process"]
     assert sum(in_process) >= 20_000
+    assert mutations.KINDS["page"].seeds >= 2_000
     assert mutations.KINDS["process"].seeds >= 200
 
 

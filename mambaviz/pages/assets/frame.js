@@ -4,7 +4,9 @@
 // 2. Follow a link that asks for a theme: Streamlit keeps the reader's choice in localStorage and
 //    reads it at start, so a change needs one reload.
 // 3. Tell Python when the reader goes back or forward in the history: the address alone does not
-//    say it, because a browser also sends addresses that have been replaced meanwhile.
+//    say it, because a browser also sends addresses that have been replaced meanwhile. Not where
+//    that leads to another page: Streamlit goes there, and told from here, Python would draw this
+//    page once more, and the reader would never get away.
 
 const FOLD_BELOW = 1300; // px of window width
 const THEME_KEY = /^stActiveTheme-.*-v\d+$/;
@@ -34,7 +36,9 @@ export default function ({ parentElement, data, setStateValue }) {
   frame.framed = true;
   follow(data.theme);
   fold();
-  const popped = () => frame.told(window.location.search);
+  const popped = () => {
+    if (window.location.pathname.split("/").pop() === data.page) frame.told(window.location.search);
+  };
   window.addEventListener("popstate", popped);
   return () => {
     window.removeEventListener("popstate", popped);
