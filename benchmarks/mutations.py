@@ -520,8 +520,12 @@ def check_page(seed: int, bases: Bases) -> Finding:
     rng = random.Random(f"page/{seed}")
     link = {"backend": "reference", **mutated_link(rng, bases)}  # the quickest of them
     first, second = rng.sample(PAGES, 2)
-    with small_limits():
-        refused, problem = pages_problem(link, first, second)
+    main = sys.modules["__main__"]
+    try:
+        with small_limits():
+            refused, problem = pages_problem(link, first, second)
+    finally:
+        sys.modules["__main__"] = main  # Streamlit has app.py there, and leaves it
     return Finding(seed, "refused" if refused else "accepted", problem)
 
 

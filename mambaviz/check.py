@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from mambaviz.limits import MOST_RECORDING_MB
-from mambaviz.scenario import DEFAULT_PRESET, PRESETS
+from mambaviz.scenario import DEFAULT_PRESET, PRESETS, one_line
 from mambaviz.sources import SOURCES, sources_hash
 
 PACKAGES = ("torch", "triton", "numpy", "pydantic", "plotly", "streamlit")
 ROOT = SOURCES.parent
+FIRST_ABOVE = "See to what fails above first."
 RESTORE = "restore it from git, or install the project again"
 
 
@@ -55,6 +56,7 @@ def report(out: TextIO) -> bool:
 def findings() -> Iterator[Finding]:
     yield code()
     yield from versions()
+    yield from imports()
     yield from backends()
     yield from assets()
     yield from recordings()
@@ -100,6 +102,29 @@ def versions(
             )
             continue
         yield _version(package, found, pins.get(package), ranges.get(package, ""), install)
+
+
+def imports(load: Callable[[str], Any] = importlib.import_module) -> Iterator[Finding]:
+    """Every package that is installed and still cannot be imported: its files are damaged, or
+    another one does not go with it."""
+    pins = tested_versions(ROOT)
+    for package in PACKAGES:
+        if importlib.util.find_spec(package) is None:
+            continue  # said above
+        try:
+            load(package)
+        except Exception as error:  # noqa: BLE001  # whatever stops the import is the finding
+            name = f"{package}=={pins[package]}" if package in pins else package
+            yield Finding(
+                package,
+                f"cannot be imported: {_said(error)}",
+                False,
+                f"Install it anew: pip install --force-reinstall {name}.",
+            )
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {one_line(str(error), limit=200)}"
 
 
 def _version(package: str, found: str, pin: str | None, allowed: str, install: str) -> Finding:
@@ -155,9 +180,9 @@ def backends() -> Iterator[Finding]:
     try:
         from kernels.backend import BACKEND, BACKENDS, why_not
     except Exception as error:  # noqa: BLE001  # whatever stops the import is the finding
-        yield Finding(
-            "back end", str(error), False, "Correct or unset MAMBAVIZ_BACKEND and TRITON_INTERPRET."
-        )
+        asked = type(error).__name__ == "BackendError"  # of a module that cannot be imported here
+        advice = "Correct or unset MAMBAVIZ_BACKEND and TRITON_INTERPRET." if asked else FIRST_ABOVE
+        yield Finding("back end", one_line(str(error)), False, advice)
         return
     yield Finding("back end", f"{BACKEND} (what 'auto' means in this process)", True)
     for backend in BACKENDS:
@@ -211,7 +236,9 @@ def recordings() -> Iterator[Finding]:
     """Every recorded run, build and launch that the pages show: readable, and of its scenario."""
     try:
         from mambaviz.pages import record, runs
-    except Exception:  # noqa: BLE001  # a package or back end that is not there is said above
+    except Exception as error:  # noqa: BLE001  # such as a package that is said above
+        text = f"the pages cannot be imported: {_said(error)}"
+        yield Finding("recordings", text, False, FIRST_ABOVE)
         return
     from mambaviz import batch, batch_record
     from mambaviz.launches import inputs
@@ -244,7 +271,7 @@ def _recording_problem(read: Callable[[], Any]) -> str:
     try:
         found = read()
     except Exception as error:  # noqa: BLE001  # whatever it is, it is the finding
-        return f"cannot be read: {type(error).__name__}: {str(error).splitlines()[0][:200]}"
+        return f"cannot be read: {_said(error)}"
     return "" if found is not None else "missing, or of another scenario than the code has"
 
 
@@ -327,8 +354,8 @@ WRONG = (
     "the tests in tests/kernels."
 )
 BROKE_OFF = (
-    "Try MAMBAVIZ_BACKEND=reference; if that works, Triton is at fault: install the pinned pair of "
-    "torch and triton from requirements.txt."
+    f"{FIRST_ABOVE} If nothing does, try MAMBAVIZ_BACKEND=reference; if that works, Triton is at "
+    "fault: install the pinned pair of torch and triton from requirements.txt."
 )
 
 

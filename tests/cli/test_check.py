@@ -92,6 +92,30 @@ def test_ranges(version: str, allowed: str, well: bool) -> None:
     assert check.in_range(version, allowed) is well
 
 
+def test_a_package_that_is_installed_and_cannot_be_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is named, and what cannot be tried without it points there instead of elsewhere."""
+    assert list(check.imports()) == []
+
+    def load(package: str) -> None:
+        if package == "triton":
+            raise ImportError("libtriton.so: undefined symbol\nmore of it")
+
+    (bad,) = failures(check.imports(load))
+    assert bad.subject == "triton"
+    assert (
+        bad.text == "cannot be imported: ImportError: libtriton.so: undefined symbol\\nmore of it"
+    )
+    assert bad.advice.startswith("Install it anew: pip install --force-reinstall triton==")
+    for module in ("kernels.backend", "mambaviz.pages.record"):
+        monkeypatch.setitem(sys.modules, module, None)  # importing it fails from now on
+    monkeypatch.delattr("mambaviz.pages.record", raising=False)
+    found = failures(iter([*check.backends(), *check.recordings()]))
+    assert [finding.subject for finding in found] == ["back end", "recordings"]
+    assert {finding.advice for finding in found} == {check.FIRST_ABOVE}
+
+
 # ---- back ends ------------------------------------------------------------------------------
 
 
