@@ -237,7 +237,7 @@ def recordings() -> Iterator[Finding]:
     try:
         from mambaviz.pages import record, runs
     except Exception as error:  # noqa: BLE001  # such as a package that is said above
-        text = f"the pages cannot be imported: {_said(error)}"
+        text = f"cannot be looked at: {_said(error)}"
         yield Finding("recordings", text, False, FIRST_ABOVE)
         return
     from mambaviz import batch, batch_record
