@@ -9,6 +9,8 @@ APP     := $(VENV)/.installed-app
 DEV     := $(VENV)/.installed-dev
 
 ADDRESS ?= localhost
+# What is printed as the app's address. Without it Streamlit asks the internet for the public one.
+NAME    ?= $(if $(filter 0.0.0.0 ::,$(ADDRESS)),$(shell hostname),$(ADDRESS))
 PORT    ?= 8501
 # Triton's interpreter patches global state: tests run side by side in processes, not in threads.
 # `loadfile` keeps the tests of a file, which may share a server or a recorded run, in one of them.
@@ -21,7 +23,8 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s%s\n", $$1, $$2}' Makefile
 
 app: $(APP) ## start the app (ADDRESS=localhost PORT=8501)
-	$(PY) -m streamlit run app.py --server.address $(ADDRESS) --server.port $(PORT)
+	$(PY) -m streamlit run app.py --server.address $(ADDRESS) --server.port $(PORT) \
+	  --browser.serverAddress $(NAME)
 
 test: $(DEV) browser ## every test, in a real browser too; part of it: make test PYTEST="tests/kernels -x"
 	$(PY) -m pytest $(PYTEST)
