@@ -238,16 +238,14 @@ def _verdict(shown: Shown) -> None:
     if whole.first is None:
         st.success(plain(whole.summary), icon=":material/check_circle:")
         return
-    text, button = st.columns([4, 1], vertical_alignment="center")
     first = whole.first
     told = (
         f"{len(whole.steps)} steps, {len(whole.verdicts)} findings. The first broken step is "
         f"{first.step}: {first.message} (section {first.section})."
     )
-    text.error(plain(told[:LONGEST_SENTENCE]), icon=":material/error:")
-    button.button(
-        "First broken step", key="first-broken", on_click=_go, args=(whole,), width="stretch"
-    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.error(plain(told[:LONGEST_SENTENCE]), icon=":material/error:")
+        st.button("First broken step", key="first-broken", on_click=_go, args=(whole,))
 
 
 def _go(whole: Replay) -> None:

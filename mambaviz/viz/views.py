@@ -756,8 +756,11 @@ class Frame:
         return ChangeView(layer, block, role, request, column, states)
 
     def owner(self, group: int, block: int) -> tuple[str, int | None, Role]:
-        """Request, column and role of a block that stands in a row; the live place first."""
-        fallback: tuple[str, int | None, Role] = ("", None, self.tables.block_roles[block])
+        """Request, column and role of a block that stands in a row; the live place first. Of a
+        recording not all requests need be drawn: a block of the others is nobody's here."""
+        roles = self.tables.block_roles
+        fallback: tuple[str, int | None, Role]
+        fallback = ("", None, roles[block] if block < len(roles) else "free")
         for request, row in self.tables.rows.items():
             for column, other in enumerate(row.worker_row[group]):
                 if other == block:

@@ -20,6 +20,7 @@ from mambaviz.recording.lines import Head, Hook
 from mambaviz.recording.reader import RecordingError, open_recording
 from mambaviz.recording.replay import Replay, replay
 from mambaviz.recording.shelf import OWN_FILE, example_head, examples
+from mambaviz.viz.payload import stage_payload
 from tests.recording.files import lines_of, preset_trace, reader_of
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
@@ -166,3 +167,11 @@ def test_the_table_marks_the_step_on_screen() -> None:
     assert "<td>boundary state</td>" in table
     assert verdict_table((), 0) == "<p>Nothing in this recording contradicts the rules.</p>"
     assert (replaying.FILE, state.OF_A_RUN[2]) == (FILE, "recording")
+
+
+def test_the_requests_chosen_are_drawn_without_the_others() -> None:
+    """Metadata of a step name blocks of requests that are not drawn, too."""
+    path = examples()["hybrid-drafts"]
+    narrow = replay(open_recording(path), only=frozenset({"r3"}))
+    assert {name for step in narrow.trace.steps for name in step.batch_order} == {"r3"}
+    assert stage_payload(narrow.trace).opening[0] < len(narrow.steps)
