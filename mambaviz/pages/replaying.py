@@ -16,13 +16,13 @@ import streamlit as st
 
 from mambaviz import workload
 from mambaviz.limits import LONGEST_SENTENCE, MOST_RECORDING_MB, MOST_REQUESTS, USUAL
-from mambaviz.pages import messages, shell, state, widgets
+from mambaviz.pages import messages, shell, state, tab_bar, widgets
 from mambaviz.pages.opening import MOST_BYTES, MOST_KEPT, RecordingJob, Shown
 from mambaviz.pages.plain import plain
 from mambaviz.pages.progress import how_far
 from mambaviz.pages.sessions import Presence, session_name
 from mambaviz.pages.stage_component import StageState, stage
-from mambaviz.pages.state import PageState
+from mambaviz.pages.state import RECORDING_TABS, PageState
 from mambaviz.pages.turns import process_turns
 from mambaviz.pages.wishes import standing
 from mambaviz.pages.work_store import WorkStore
@@ -287,7 +287,7 @@ def within(shown: Shown, view: PageState) -> StageState:
 
 
 def _tabs(shown: Shown, at: StageState) -> None:
-    verdicts, log = st.tabs(["Verdicts", "Log"], key="replay-tab", on_change="rerun")
+    verdicts, log = tab_bar.place(RECORDING_TABS)
     step = shown.whole.steps[at.step]
     here = [verdict for verdict in shown.whole.verdicts if verdict.step == step.index]
     if verdicts.open:

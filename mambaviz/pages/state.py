@@ -60,6 +60,17 @@ PARTS: tuple[Part, ...] = get_args(Part)  # what a link may hide, in the order a
 OPEN = "open"
 DETAILS = (OPEN, "folded")  # what a link may say of the stage's expert panels
 
+# Tabs below the stage by their names in a link: of a run, and of a recording.
+RUN_TABS: Mapping[str, str] = {
+    "layers": "Layers × states",
+    "life-line": "Block life-line",
+    "provenance": "Provenance",
+    "truth": "Truth strip",
+    "bytes": "Bytes",
+    "log": "Log",
+}
+RECORDING_TABS: Mapping[str, str] = {"verdicts": "Verdicts", "log": "Log"}
+
 MOST_WRITTEN = 512  # addresses of a session that are known as its own
 
 
@@ -108,6 +119,7 @@ class PageState(BaseModel):
     hide: tuple[Part, ...] = ()
     lesson: Lesson | None = None
     details: bool = False  # whether the stage's expert panels are unfolded
+    tab: str | None = None  # open below the stage; None: the first one
     batch: str = DEFAULT_BATCH
     own_batch: Batch | None = None
     compare: CompareView = CompareView()
@@ -209,6 +221,8 @@ def to_link(state: PageState) -> dict[str, str]:
         link |= lesson_state.to_link(state.lesson)
     if state.details:
         link["details"] = OPEN
+    if state.tab is not None:
+        link["tab"] = state.tab
     if state.hide:
         link["hide"] = ",".join(part for part in PARTS if part in state.hide)
     if state.own_batch is not None:
@@ -422,6 +436,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "hide": _read_hidden,
     **lesson_state.READERS,
     "details": _read_choice("details", DETAILS),
+    "tab": _read_choice("tab", tuple({**RUN_TABS, **RECORDING_TABS})),
     "rows": unpack_batch,
     "batch": _read_batch,
     **compare_state.READERS,

@@ -9,9 +9,10 @@ import streamlit as st
 from mambaviz import log
 from mambaviz.history import History, frame_of
 from mambaviz.lifelines import owners_of
-from mambaviz.pages import truth_tab
+from mambaviz.pages import tab_bar, truth_tab
 from mambaviz.pages.runs import Run
 from mambaviz.pages.stage_component import StageState
+from mambaviz.pages.state import RUN_TABS
 from mambaviz.pages.tab_component import CHOSEN, chosen_block, figure
 from mambaviz.provenance import provenance
 from mambaviz.trace import BlockCopy, StateSpec, Step, Trace
@@ -25,14 +26,11 @@ from mambaviz.viz.tabs.provenance import provenance_html
 from mambaviz.viz.theme import LETTER
 
 MOST_BYTES = 1024  # of one block's state that are written out
-NAMES = ("Layers × states", "Block life-line", "Provenance", "Truth strip", "Bytes", "Log")
 
 
 def place(run: Run, shown: StageState, session: str) -> None:
     """Only the open tab is made. ``session`` names the browser session to the run store."""
-    matrix, lives, origin, truth, hex_dump, step_log = st.tabs(
-        list(NAMES), key="tab", on_change="rerun"
-    )
+    matrix, lives, origin, truth, hex_dump, step_log = tab_bar.place(RUN_TABS)
     step = run.trace.steps[shown.step]
     if matrix.open:
         with matrix:

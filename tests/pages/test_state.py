@@ -15,6 +15,8 @@ from mambaviz.pages.state import (
     OPENINGS,
     PARTS,
     READERS,
+    RECORDING_TABS,
+    RUN_TABS,
     PageState,
     from_link,
     only_elsewhere,
@@ -49,6 +51,7 @@ states = st.builds(
     backend=st.sampled_from(BACKEND_CHOICES),
     theme=st.sampled_from([None, "light", "dark"]),
     details=st.booleans(),
+    tab=st.sampled_from([None, *RUN_TABS, *RECORDING_TABS]),
     hide=st.lists(st.sampled_from(PARTS), unique=True).map(
         lambda parts: tuple(part for part in PARTS if part in parts)
     ),
@@ -78,6 +81,7 @@ def test_a_scenario_of_ones_own_travels_in_the_link() -> None:
     ("params", "says"),
     [
         ({"step": "x"}, "step “x”"),
+        ({"tab": "hex"}, "tab “hex” is none of layers, "),
         ({"step": "-1"}, "step “-1”"),
         ({"step": "²"}, "step “²”"),
         ({"step": "9999999999"}, "step “9999999999”"),

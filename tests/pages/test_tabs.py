@@ -15,6 +15,7 @@ from mambaviz.history import History, frame_of
 from mambaviz.pages import tabs, truth_tab, watch
 from mambaviz.pages.runs import Run, RunStore, recorded
 from mambaviz.pages.stage_component import StageState
+from mambaviz.pages.state import RUN_TABS
 from mambaviz.pages.tab_component import CHOSEN
 from mambaviz.scenario import DEFAULT_PRESET, ScenarioError
 from mambaviz.trace import PHASES, Trace
@@ -225,11 +226,12 @@ def app(engine: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> AppTest:
     return AppTest.from_file(APP, default_timeout=30)
 
 
-@pytest.mark.parametrize("name", tabs.NAMES)
+@pytest.mark.parametrize("name", RUN_TABS)
 def test_every_tab_opens_at_the_start_and_at_the_end(app: AppTest, name: str) -> None:
     for step, phase in ((0, PHASES[0]), (4, PHASES[-1])):
         app.query_params["step"], app.query_params["phase"] = str(step), phase
-        app.session_state["tab"] = name
+        app.query_params["tab"] = name
         app.run()
         assert not app.exception
-        assert [tab.label for tab in app.tabs] == list(tabs.NAMES)
+        assert [tab.label for tab in app.tabs] == list(RUN_TABS.values())
+        assert [tab.label for tab in app.tabs if tab.children] == [RUN_TABS[name]]
