@@ -31,7 +31,7 @@ def test_a_file_from_opening_to_export(browser: Browser, app_url: str, tmp_path:
 
     verdict = page.get_by_text("4 steps, 2 findings. The first broken step is 1")
     expect(verdict).to_be_visible(timeout=SLOW)
-    expect(page).to_have_url(re.compile("recording=file"))
+    expect(page).to_have_url(re.compile("recording=file"), timeout=SLOW)
     stage = page.locator(".stage")
     expect(stage.locator(".lamp.bad")).to_have_text(["I1"], timeout=SLOW)
     expect(stage.locator(".lamp.unjudged")).to_have_text(["I3"])
