@@ -396,8 +396,8 @@ class Ended:
 
 
 def called(arguments: list[str]) -> Ended:
-    """`mambaviz.__main__.main` in this process, on streams as strict as a terminal's."""
-    from mambaviz.__main__ import main
+    """`mambaviz.command_line.main` in this process, on streams as strict as a terminal's."""
+    from mambaviz.command_line import main
 
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
     with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):

@@ -26,13 +26,13 @@ from mambaviz.launches.inputs import (
 )
 from mambaviz.launches.mistakes import MISTAKES
 from mambaviz.launches.record import Damage, LaunchRecord, recorded
-from mambaviz.limits import MOST_UPLOAD_MB
 from mambaviz.pages import launch_editor, shell, state, watch, widgets
 from mambaviz.pages.assets import KERNELS_STYLE
 from mambaviz.pages.failures import explained
 from mambaviz.pages.kernels_component import part, told
 from mambaviz.pages.kernels_state import KernelsView
 from mambaviz.pages.messages import sentence
+from mambaviz.pages.pasting import Pasting
 from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Run
 from mambaviz.pages.sidebar import BACKEND_HELP, BACKEND_LABELS
@@ -44,7 +44,6 @@ from mambaviz.viz.kernels.speeds import speeds_html
 BROKE_OFF = "This launch broke off"
 OWN = "own"  # the entry of the preset list for inputs that are none
 
-_PROBLEM = "launch_problem"  # what was wrong with pasted or taken inputs
 _LAST = "launch_record"  # the record on screen
 _LIVE = "launch_live"  # the launch that the reader has asked for, though it is recorded
 _SHOWN = "launch_shown"  # the launch the component shows: its reports are about that one
@@ -150,7 +149,7 @@ def _take_path() -> None:
 
 
 def _update(**changes: Any) -> None:
-    st.session_state[_PROBLEM] = ""
+    PASTING.settle()
     state.update(kernels=state.current().kernels.changed(**changes))
 
 
@@ -164,7 +163,7 @@ def _draft(
 ) -> LaunchInputs | None:
     """What the widgets say; None, and a sentence, where that cannot be launched."""
     with messages:
-        for sentence in (state.notice(), st.session_state.get(_PROBLEM, "")):
+        for sentence in (state.notice(), PASTING.problem):
             if sentence:
                 st.warning(plain(sentence), icon=":material/link_off:")
         try:
@@ -212,12 +211,12 @@ def _change(
     try:
         _take(change(settings, rows))
     except LaunchError as error:
-        st.session_state[_PROBLEM] = f"This cannot be done to the inputs: {error}."
+        PASTING.complain(f"This cannot be done to the inputs: {error}.")
 
 
 def _take(inputs: LaunchInputs) -> None:
     """Callback: launch these inputs and show them."""
-    st.session_state[_PROBLEM] = ""
+    PASTING.settle()
     state.say("")
     state.update(kernels=state.current().kernels.showing(inputs))
 
@@ -393,17 +392,8 @@ def _foot(shown: PageState, found: Shown) -> None:
         width="stretch",
     )
     left, right = st.columns(2, gap="xsmall")
-    with left, st.popover("Paste", width="stretch"):
-        st.text_area("A launch as JSON", key="launch-paste", height=180)
-        st.button("Use it", on_click=_take_pasted)
-        opened = st.session_state.get("launch-opened", 0)
-        st.file_uploader(
-            "or a file",
-            type="json",
-            max_upload_size=MOST_UPLOAD_MB,
-            key=f"launch-open {opened}",
-            on_change=_open,
-        )
+    with left:
+        PASTING.place("Paste", "A launch as JSON")
     right.download_button(
         "Save JSON",
         lambda: shown.kernels.inputs.model_dump_json(indent=2, exclude_defaults=True),
@@ -439,29 +429,7 @@ def _take_step(run: Run, step: int, shown: PageState) -> None:
     try:
         _take(from_trace_step(run.trace, step, shown.kernels.inputs.kernel, group))
     except LaunchError as error:
-        st.session_state[_PROBLEM] = f"Step {step} was not taken: {error}."
+        PASTING.complain(f"Step {step} was not taken: {error}.")
 
 
-def _take_pasted() -> None:
-    _take_text(st.session_state["launch-paste"], "What was pasted")
-
-
-def _open() -> None:
-    opened = st.session_state.get("launch-opened", 0)
-    file = st.session_state.get(f"launch-open {opened}")
-    if file is None:
-        return
-    st.session_state["launch-opened"] = opened + 1  # an empty uploader for the next file
-    try:
-        text = file.getvalue().decode("utf-8")
-    except UnicodeDecodeError:
-        st.session_state[_PROBLEM] = f"{file.name} is not UTF-8 text, so it cannot be a launch."
-        return
-    _take_text(text, file.name)
-
-
-def _take_text(text: str, what: str) -> None:
-    try:
-        _take(parse(text))
-    except LaunchError as error:
-        st.session_state[_PROBLEM] = f"{what} was not taken: {error}."
+PASTING = Pasting("launch", "a launch", parse, LaunchError, _take)

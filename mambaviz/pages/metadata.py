@@ -11,10 +11,10 @@ import streamlit as st
 
 from mambaviz.batch import BATCHES, Batch, BatchError, from_trace_step, parse
 from mambaviz.batch_record import BatchRecord, recorded
-from mambaviz.limits import MOST_UPLOAD_MB
 from mambaviz.pages import batch_editor, shell, state, watch, widgets
 from mambaviz.pages.assets import METADATA_STYLE
 from mambaviz.pages.batch_component import pictures
+from mambaviz.pages.pasting import Pasting
 from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Run
 from mambaviz.pages.state import PageState
@@ -22,7 +22,6 @@ from mambaviz.viz.batch import fields, view
 
 OWN = "own"  # the entry of the preset list for a batch that is none
 
-_PROBLEM = "batch_problem"  # what was wrong with a pasted or opened batch
 _LAST = "batch_record"  # the record on screen
 
 
@@ -66,7 +65,7 @@ def page() -> None:
 
 def _judge(settings: dict, rows: list[dict]) -> None:
     """Take over what the widgets say, or say what is wrong with it."""
-    for sentence in (state.notice(), st.session_state.get(_PROBLEM, "")):
+    for sentence in (state.notice(), PASTING.problem):
         if sentence:
             st.warning(plain(sentence), icon=":material/link_off:")
     try:
@@ -91,7 +90,7 @@ def _change(change: Callable[[dict, list[dict]], Batch], settings: dict, rows: l
     try:
         _take(change(settings, rows))
     except BatchError as error:
-        st.session_state[_PROBLEM] = f"This cannot be done to the batch: {error}."
+        PASTING.complain(f"This cannot be done to the batch: {error}.")
 
 
 def _refused(sentence: str, settings: dict, rows: list[dict]) -> None:
@@ -114,7 +113,7 @@ def _capital(sentence: str) -> str:
 
 def _take(batch: Batch) -> None:
     """Callback: show a batch that does not come from the widgets as they are."""
-    st.session_state[_PROBLEM] = ""
+    PASTING.settle()
     batch_editor.fill(state.show_batch(batch).batch_shown)
 
 
@@ -183,17 +182,8 @@ def _foot(shown: PageState, record: BatchRecord) -> None:
         width="stretch",
     )
     left, right = st.columns(2, gap="xsmall")
-    with left, st.popover("Paste", width="stretch"):
-        st.text_area("A batch as JSON", key="batch-paste", height=180)
-        st.button("Use it", on_click=_take_pasted)
-        opened = st.session_state.get("batch-opened", 0)
-        st.file_uploader(
-            "or a file",
-            type="json",
-            max_upload_size=MOST_UPLOAD_MB,
-            key=f"batch-open {opened}",
-            on_change=_open,
-        )
+    with left:
+        PASTING.place("Paste", "A batch as JSON")
     right.download_button(
         "Save JSON",
         lambda: shown.batch_shown.model_dump_json(indent=2, exclude_defaults=True),
@@ -216,29 +206,7 @@ def _take_step(run: Run, step: int, layer: int) -> None:
     try:
         _take(from_trace_step(run.trace, step, group))
     except BatchError as error:
-        st.session_state[_PROBLEM] = f"Step {step} was not taken: {error}."
+        PASTING.complain(f"Step {step} was not taken: {error}.")
 
 
-def _take_pasted() -> None:
-    _take_text(st.session_state["batch-paste"], "What was pasted")
-
-
-def _open() -> None:
-    opened = st.session_state.get("batch-opened", 0)
-    file = st.session_state.get(f"batch-open {opened}")
-    if file is None:
-        return
-    st.session_state["batch-opened"] = opened + 1  # an empty uploader for the next file
-    try:
-        text = file.getvalue().decode("utf-8")
-    except UnicodeDecodeError:
-        st.session_state[_PROBLEM] = f"{file.name} is not UTF-8 text, so it cannot be a batch."
-        return
-    _take_text(text, file.name)
-
-
-def _take_text(text: str, what: str) -> None:
-    try:
-        _take(parse(text))
-    except BatchError as error:
-        st.session_state[_PROBLEM] = f"{what} was not taken: {error}."
+PASTING = Pasting("batch", "a batch", parse, BatchError, _take)

@@ -7,7 +7,6 @@ from functools import lru_cache
 import streamlit as st
 
 from mambaviz.pages import reports_sidebar, shell, state
-from mambaviz.pages.assets import REPORTS_STYLE
 from mambaviz.pages.plain import plain
 from mambaviz.pages.reports_component import SKIPPED, ReportState, exhibit
 from mambaviz.pages.runs import recorded_run
@@ -25,7 +24,6 @@ GUESSES = "report-guesses"  # of this session: by report the first guess, SKIPPE
 def page() -> None:
     view = state.current()
     shell.frame(view)
-    st.html(f"<style>{REPORTS_STYLE.read_text(encoding='utf-8')}</style>")
     if "sidebar" not in view.hide:
         reports_sidebar.place(view)
     with st.container(key="messages"):

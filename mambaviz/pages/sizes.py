@@ -67,7 +67,7 @@ def rates_here() -> tuple[tuple[CopyRate, ...], str]:
 
 
 def _messages(problem: str) -> None:
-    said = (state.notice(), st.session_state.get(sizes_sidebar.PROBLEM, ""), rates_here()[1])
+    said = (state.notice(), sizes_sidebar.PASTING.problem, rates_here()[1])
     for sentence in said:
         if sentence:
             st.warning(plain(sentence), icon=":material/info:")

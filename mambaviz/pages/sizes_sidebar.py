@@ -8,12 +8,13 @@ from typing import Any, get_args
 
 import streamlit as st
 
-from mambaviz.limits import MOST_UPLOAD_MB
 from mambaviz.pages import shell, state, widgets
+from mambaviz.pages.pasting import Pasting
 from mambaviz.pages.sizes_state import SizesView
 from mambaviz.scenario import ScenarioError
 from mambaviz.sizes import export
 from mambaviz.sizes.families import SizesError
+from mambaviz.sizes.model import Model
 from mambaviz.sizes.models import MODELS
 from mambaviz.sizes.reader import parse_config
 from mambaviz.sizes.report import Report
@@ -28,7 +29,6 @@ from mambaviz.sizes.settings import (
 from mambaviz.sizes.small import small_scenario
 
 OWN = "own"  # the entry of the model list for a pasted config
-PROBLEM = "sizes_problem"  # what was wrong with a pasted config, a file or a small run
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def place(view: SizesView, report: Report | None) -> None:
     with st.sidebar:
         with st.container(key="side-scenario"):
             _model(view)
-            _paste()
+            PASTING.place("Paste a config.json", "A model’s config.json, as it is", 220)
             st.html("<h4>Served</h4>")
             _rows(view, SERVED)
             with st.popover("More settings", width="stretch"):
@@ -142,50 +142,13 @@ def _take_model() -> None:
         _show(state.current().sizes.changed(model=slug, own=None))
 
 
-def _paste() -> None:
-    with st.popover("Paste a config.json", width="stretch"):
-        st.text_area("A model’s config.json, as it is", key="sizes-paste", height=220)
-        st.button("Use it", key="sizes-use", on_click=_take_pasted)
-        opened = st.session_state.get("sizes-opened", 0)
-        st.file_uploader(
-            "or a file",
-            type="json",
-            max_upload_size=MOST_UPLOAD_MB,  # a config has a few thousand bytes
-            key=f"sizes-open {opened}",
-            on_change=_open,
-        )
-
-
-def _take_pasted() -> None:
-    take_text(st.session_state["sizes-paste"], "What was pasted")
-
-
-def _open() -> None:
-    opened = st.session_state.get("sizes-opened", 0)
-    file = st.session_state.get(f"sizes-open {opened}")
-    if file is None:
-        return
-    st.session_state["sizes-opened"] = opened + 1  # an empty uploader for the next file
-    try:
-        text = file.getvalue().decode("utf-8")
-    except UnicodeDecodeError:
-        st.session_state[PROBLEM] = f"{file.name} is not UTF-8 text, so it cannot be a config.json."
-        return
-    take_text(text, file.name)
-
-
-def take_text(text: str, what: str) -> None:
-    """Callback: size this config, or say what is wrong with it and change nothing."""
-    try:
-        model = parse_config(text)
-    except SizesError as error:
-        st.session_state[PROBLEM] = f"{what} was not taken: {error}."
-        return
+def _take_own(model: Model) -> None:
+    """Callback: size this config."""
     _show(state.current().sizes.changed(own=model))
 
 
 def _show(view: SizesView) -> None:
-    st.session_state[PROBLEM] = ""
+    PASTING.settle()
     state.say("")
     state.update(sizes=view)
 
@@ -279,8 +242,11 @@ def _run_small(report: Report) -> None:
     try:
         scenario = small_scenario(report)
     except ScenarioError as error:
-        st.session_state[PROBLEM] = f"This shape cannot be run small: {error}."
+        PASTING.complain(f"This shape cannot be run small: {error}.")
         return
-    st.session_state[PROBLEM] = ""
+    PASTING.settle()
     state.show(scenario)
     state.go_to("Watch")
+
+
+PASTING = Pasting("sizes", "a config.json", parse_config, SizesError, _take_own)

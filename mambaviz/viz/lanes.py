@@ -66,7 +66,7 @@ def axis_of(trace: Trace, group: int) -> Axis:
     longest = most_tokens(trace)
     columns = max(
         (
-            len(row.worker_row[group])
+            max(len(row.worker_row[group]), len(row.block_list[group]))
             for step in trace.steps
             for phase in step.phases
             if phase.tables is not None

@@ -18,8 +18,8 @@ import torch
 
 import kernels
 from mambaviz import check
-from mambaviz.__main__ import main
 from mambaviz.check import Finding
+from mambaviz.command_line import main
 from mambaviz.pages import runs
 from mambaviz.trace import Trace
 from tests.project.sources import ROOT

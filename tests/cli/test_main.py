@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from mambaviz.__main__ import main
+from mambaviz.command_line import main
 from mambaviz.scenario import PRESETS
 from mambaviz.trace import Trace
 
@@ -107,7 +108,7 @@ def test_a_full_disk_is_exit_code_2_and_leaves_no_half_trace(
     out = tmp_path / "trace.json"
     out.write_text("{half")
     with Path("/dev/full").open("w") as full:
-        monkeypatch.setattr("mambaviz.__main__._opened", lambda _: full)
+        monkeypatch.setattr("mambaviz.command_line._opened", lambda _: full)
         assert main([*run, str(out)]) == 2
     assert not out.exists()
 
@@ -160,3 +161,17 @@ def test_a_file_that_never_ends_is_not_read_for_ever(
     name = ["--scope", "/dev/zero"] if command == "explore" else ["/dev/zero"]
     assert main([command, *name]) == 2
     assert "/dev/zero: has more characters than are read, 1,000,000" in capsys.readouterr().err
+
+
+def test_a_package_that_cannot_be_imported_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "pydantic.py").write_text("raise ImportError('pydantic is half installed')")
+    done = subprocess.run(
+        (sys.executable, "-m", "mambaviz", "check"),
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("mambaviz cannot start: pydantic is half installed. Install")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mambaviz.__main__ import main
+from mambaviz.command_line import main
 from mambaviz.explore.command import Telling, duration, progress_line
 from mambaviz.explore.explorer import Progress
 from mambaviz.explore.scope import find_scope, scope_names

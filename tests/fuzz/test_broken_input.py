@@ -55,7 +55,7 @@ def test_what_is_wrong_would_be_found(bases: Bases, monkeypatch: pytest.MonkeyPa
     def breaks(*_: Any) -> None:
         raise KeyError("insides")
 
-    monkeypatch.setattr("mambaviz.__main__.find_scenario", breaks)
+    monkeypatch.setattr("mambaviz.command_line.find_scenario", breaks)
     finding = checked("run", 0, bases)
     assert finding.problem.startswith("KeyError at test_broken_input.py")
     for said in ("", "two\nlines", "x" * 1_001, "1 validation error for Scenario"):

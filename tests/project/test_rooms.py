@@ -49,7 +49,7 @@ COMPUTING = (
 )
 PICTURE_SIDE = ("mambaviz/viz", "mambaviz/pages", "app.py")
 # Outermost, as the pages are: they may use whatever they report about.
-COMMAND_LINE = ("mambaviz/__main__.py", "mambaviz/check.py", "mambaviz/recording/command.py")
+COMMAND_LINE = ("mambaviz/command_line.py", "mambaviz/check.py", "mambaviz/recording/command.py")
 # Outermost too: they run the engine, and explain with the words of its pictures.
 TEACHING = ("mambaviz/questions.py", "mambaviz/exercises.py", "mambaviz/tour.py")
 

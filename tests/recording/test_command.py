@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mambaviz.__main__ import BAD_INPUT, BROKEN, OK, main
+from mambaviz.command_line import BAD_INPUT, BROKEN, OK, main
 from mambaviz.recording.lines import Line
 from mambaviz.recording.steps import OPEN_STEPS, Gatherer
 from tests.recording.files import lines_of, overlapping, preset_trace, reader_of

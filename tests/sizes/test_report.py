@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mambaviz.__main__ import main
+from mambaviz.command_line import main
 from mambaviz.engine import run
 from mambaviz.sizes import export
 from mambaviz.sizes.copy_rates import CopyRate, measured, nearest

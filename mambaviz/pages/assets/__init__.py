@@ -15,7 +15,6 @@ METADATA_STYLE = _HERE / "metadata.css"
 COMPARE_STYLE = _HERE / "compare.css"
 KERNELS_STYLE = _HERE / "kernels.css"
 SIZES_STYLE = _HERE / "sizes.css"
-REPORTS_STYLE = _HERE / "reports.css"
 EXPLORER_STYLE = _HERE / "explorer.css"
 LEARN_STYLE = _HERE / "learn.css"
 ABOUT_STYLE = _HERE / "about.css"
@@ -32,7 +31,6 @@ ASSETS: tuple[Path, ...] = (
     COMPARE_STYLE,
     KERNELS_STYLE,
     SIZES_STYLE,
-    REPORTS_STYLE,
     EXPLORER_STYLE,
     LEARN_STYLE,
     ABOUT_STYLE,

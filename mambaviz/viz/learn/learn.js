@@ -43,6 +43,13 @@ class Learn {
       this.freeKeys();
     }
     this.draw(wished || other);
+    requestAnimationFrame(() => this.showInList());
+  }
+
+  // The sidebar's list of stops scrolls; the one on show is kept in view.
+  showInList() {
+    const chosen = "[data-testid=stSidebar] [role=radiogroup] label:has(input:checked)";
+    this.root.ownerDocument.querySelector(chosen)?.scrollIntoView({ block: "nearest" });
   }
 
   // A long run travels packed, and is unpacked once.
