@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from mambaviz.pages.runs import recorded_run
+from mambaviz.reports import REPORTS
 from mambaviz.trace import PHASES, Trace
 from mambaviz.viz import changes, lanes, state_stage
 from mambaviz.viz.payload import phase_events, stage_payload, step_title
@@ -156,3 +158,16 @@ def test_names_travel_as_they_are(crowd):
 def test_payloads_tell_runs_apart(watch, none_mode):
     assert stage_payload(watch).run != stage_payload(none_mode).run
     assert stage_payload(watch) == stage_payload(watch)
+
+
+def test_a_list_longer_than_every_row_has_its_columns() -> None:
+    """Report S02: with the fault the scheduler gives a block that the worker never hears of."""
+    scenario = REPORTS["S02"].faulty_scenario
+    run = recorded_run(scenario) if scenario is not None else None
+    assert run is not None
+    tables = [phase.tables for step in run.trace.steps for phase in step.phases if phase.tables]
+    rows = [row for table in tables for row in table.rows.values()]
+    longest = max(len(row.block_list[0]) for row in rows)
+    assert longest > max(len(row.worker_row[0]) for row in rows)
+    assert lanes.axis_of(run.trace, 0).columns >= longest
+    assert unpacked(run.trace)["steps"]
