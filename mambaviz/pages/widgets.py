@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.state.common import user_key_from_element_id
 
 _TOLD = "widgets-told"
 
@@ -29,11 +31,20 @@ def stand(key: str, value: Any, label: str = "") -> None:
     where it changes while the value stays."""
     told: _Told = st.session_state.setdefault(_TOLD, _Told())
     stands = key in st.session_state and st.session_state[key] == value
-    if stands and key not in told.undrawn and told.labels.get(key, "") == label:
+    if stands and _reported(key) and key not in told.undrawn and told.labels.get(key, "") == label:
         return
     told.undrawn.add(key)  # a run broken off for a newer one may never have reached the browser
     told.labels[key] = label
     st.session_state[key] = value
+
+
+def _reported(key: str) -> bool:
+    """Whether the browser has said where the widget stands, in the message that this run is for."""
+    context = get_script_run_ctx()
+    if context is None:
+        return False
+    reports = context.session_state.get_widget_states()
+    return any(user_key_from_element_id(report.id) == key for report in reports)
 
 
 def drawn() -> None:

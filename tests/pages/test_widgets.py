@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.testing.v1 import AppTest
-from streamlit.testing.v1.element_tree import Block, Element
+from streamlit.testing.v1.element_tree import Block, Element, ElementTree
 
 PAGES = ("about", "compare", "explorer", "kernels", "learn", "metadata", "reports", "sizes")
 
@@ -83,3 +84,14 @@ def test_another_value_or_another_text_of_it_is_told(one: AppTest) -> None:
     one.selectbox(key="one").select("other")
     assert told(one.run()) == ["One"]
     assert one.selectbox(key="one").value == "own"
+
+
+def test_what_the_browser_has_not_reported_is_told_again(
+    one: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second run that comes before the widget of the first one is mounted."""
+    assert told(one.run()) == ["One"]
+    monkeypatch.setattr(ElementTree, "get_widget_states", lambda _: WidgetStates())
+    assert told(one.run()) == ["One"]
+    monkeypatch.undo()
+    assert told(one.run()) == []

@@ -43,7 +43,7 @@ class Learn {
       this.freeKeys();
     }
     this.draw(wished || other);
-    requestAnimationFrame(() => this.showInList());
+    setTimeout(() => this.showInList(), 400); // the sidebar is drawn a moment later
   }
 
   // The sidebar's list of stops scrolls; the one on show is kept in view.
