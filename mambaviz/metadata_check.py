@@ -114,6 +114,13 @@ def batch_problems(
         "num_prefill_tokens": sum(row.query for row in prefills),
         **_state_indices(facts, decodes, prefills, found),
     }
+    lengths = {
+        "seq_lens": [row.computed + row.query for row in rows],
+        "query_start_loc_d": _starts(decodes),
+        "query_start_loc_p": _starts(prefills),
+        "num_computed_tokens_p": [row.computed for row in prefills],
+    }
+    wanted |= {name: value for name, value in lengths.items() if found.get(name) is not None}
     if facts.num_spec and decodes and (counts_given or any(row.accepted > 1 for row in decodes)):
         wanted["num_accepted_tokens"] = [row.accepted for row in decodes]
     if prefills:
@@ -218,6 +225,14 @@ def _state_indices(
 
 def _width(tensor: TensorRecord | None) -> int:
     return tensor.shape[1] if tensor is not None and len(tensor.shape) > 1 else 0
+
+
+def _starts(rows: Sequence[BatchRow]) -> list[int]:
+    """Where each row's query begins in the flat batch, and where the last one ends."""
+    starts = [0]
+    for row in rows:
+        starts.append(starts[-1] + row.query)
+    return starts
 
 
 def _chunks(prefills: Sequence[BatchRow], chunk_size: int) -> dict[str, Any]:

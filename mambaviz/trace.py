@@ -346,6 +346,7 @@ class Recorded(_Record):
     states: bool
     free_known: bool  # whether the free queue was recorded
     unknown: dict[int, list[PhaseName]]
+    left_out: dict[int, int] = {}  # by step: requests that run in it and are not drawn
 
     def knows(self, step: int, phase: PhaseName) -> bool:
         return phase not in self.unknown.get(step, [])

@@ -58,7 +58,7 @@ class Record:
             try:
                 found = json.loads(first)
                 same_job = found["explore"] == asdict(heading.job)
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 raise ScenarioError(
                     f"{self.path}: this is no record of an exploration; name another file"
                 ) from None
@@ -70,7 +70,7 @@ class Record:
             try:
                 data = json.loads(line)
                 self.done[SearchTask(**data["task"])] = tally_from_text(data["tally"])
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 continue  # cut off
 
     def add(self, task: SearchTask, tally: Tally) -> None:

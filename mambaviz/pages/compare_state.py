@@ -115,8 +115,8 @@ def _read_runs(text: str) -> tuple[Scenario, ...]:
     parts = text.split(",")
     if not FEWEST_RUNS <= len(parts) <= MOST_RUNS:
         raise ValueError(
-            f"This link compares {len(parts)} runs where {FEWEST_RUNS} or {MOST_RUNS} can be, "
-            f"{shown}"
+            f"This link compares {len(parts)} run{'s' * (len(parts) != 1)} where {FEWEST_RUNS} or "
+            f"{MOST_RUNS} can be, {shown}"
         )
     return tuple(_read_run(part, shown) for part in parts)
 

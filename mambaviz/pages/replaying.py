@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from dataclasses import asdict, replace
 from html import escape
 from typing import Any
@@ -114,8 +115,11 @@ def unpacked(name: str, data: bytes) -> bytes:
         try:
             with gzip.open(io.BytesIO(data)) as stream:
                 data = stream.read(MOST_MB * 10**6 + 1)
-        except (OSError, EOFError) as error:
-            raise RecordingError(f"it cannot be unpacked: {error}") from None
+        except (OSError, EOFError, zlib.error):
+            raise RecordingError(
+                "it is not whole: what a .gz file holds cannot be unpacked; copy it anew, or open "
+                "the file that it was made from"
+            ) from None
     if len(data) > MOST_MB * 10**6:
         raise RecordingError(
             f"it has more than {MOST_MB} MB, which is all that this page takes; cut it with python "
@@ -390,7 +394,7 @@ def facts(head: Head) -> list[tuple[str, Any]]:
 
 def not_recorded(head: Head) -> str:
     """The seams that the recorder did not find, each with its reason."""
-    missing = [hook for hook in head.hooks or () if not hook.hooked]
+    missing = head.missing
     if not missing:
         return ""
     lines = "".join(
@@ -423,6 +427,7 @@ def _requests(shown: Shown) -> None:
 
 def _choose_requests() -> None:
     st.session_state[ONLY] = frozenset(st.session_state["recording-requests"])
+    state.update(step=state.current().step)  # the other picture stands where this one does
 
 
 def _as_scenario(shown: Shown) -> None:

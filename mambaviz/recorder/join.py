@@ -58,11 +58,13 @@ def _lines(text: Iterable[str]) -> list[Line]:
     """Parsed lines; a last one that is cut off is left out, so is an end: the other goes on."""
     found: list[Line] = []
     step = 0
-    for raw in text:
+    for number, raw in enumerate(text, start=1):
         try:
             line = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             break
+        if not isinstance(line, dict) or "event" not in line:
+            raise JoinError(f"line {number} is no line of a recording: {raw[:60].strip()}")
         if line.get("event") != "end":
             step = line.setdefault("step", step)  # what was lost, was lost here
             found.append(line)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -27,7 +27,9 @@ MOST_LISTED = 10_000  # verdicts in one JSON answer
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recording", type=Path, help="a recording, .jsonl or .jsonl.gz")
-    parser.add_argument("--request", metavar="ID", help="print what is about this request only")
+    parser.add_argument(
+        "--request", metavar="ID", help="print what is about this request only; all are judged"
+    )
     parser.add_argument(
         "--steps", metavar="A:B", help="print these steps only: 100:400, :300, 7 or (with =) =-200:"
     )
@@ -61,7 +63,9 @@ def _log(options: argparse.Namespace, span: Span) -> int:
     for line in head_lines(reader.head):
         _say(line)
     judge, first, count, number, rules = Judge(reader.head), None, 0, 0, set[str]()
+    asked = Asked(reader.name, span, options.request)
     for step in steps:
+        asked.look(step)
         verdicts = judge.step(step)
         number, count = number + 1, count + len(verdicts)
         rules |= {verdict.rule for verdict in verdicts}
@@ -78,7 +82,35 @@ def _log(options: argparse.Namespace, span: Span) -> int:
     for remark in reader.remarks:
         _say(remark)
     _say(summary(number, count, first, rules))
+    asked.check()
     return OK if first is None else WRONG
+
+
+@dataclass
+class Asked:
+    """Whether the steps and the request that were asked for are in the recording."""
+
+    name: str
+    span: Span
+    request: str | None
+    last: int | None = None  # step of the recording
+    held: bool = False
+    known: bool = False
+
+    def look(self, step: RecordedStep) -> None:
+        self.last = step.index
+        self.held |= self.span.holds(step.index)
+        names = {came.id for came in step.came} | {one.id for one in step.requests}
+        self.known |= self.request in names
+
+    def check(self) -> None:
+        """Raise `RecordingError` if one of them is not."""
+        if self.last is not None and not self.held:
+            raise RecordingError(
+                f"{self.name} has steps up to {self.last}, none of those asked for"
+            )
+        if self.request is not None and not self.known:
+            raise RecordingError(f"{self.name} has no request {self.request!r}")
 
 
 def _is_about(step: RecordedStep, verdicts: list[Verdict], request: str | None) -> bool:
@@ -91,13 +123,16 @@ def _is_about(step: RecordedStep, verdicts: list[Verdict], request: str | None) 
 def _json(options: argparse.Namespace, span: Span) -> int:
     reader, steps = _read(options.recording)
     judge, listed, count, number = Judge(reader.head), list[dict[str, Any]](), 0, 0
+    wanted = Asked(reader.name, span, options.request)
     for step in steps:
+        wanted.look(step)
         number += 1
         for verdict in judge.step(step):
             count += 1
             asked = options.request in (None, verdict.request) and span.holds(step.index)
             if asked and len(listed) < MOST_LISTED:
                 listed.append(as_json(verdict))
+    wanted.check()
     answer = {
         "engine": reader.head.engine,
         "engine_version": reader.head.engine_version,

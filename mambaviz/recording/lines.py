@@ -110,6 +110,13 @@ class Head(_Data):
     states: bool = False
     process: Process | None = None
 
+    @property
+    def missing(self) -> list[Hook]:
+        """Seams that no wrapper was put on. Some have one for every runner, and need but one."""
+        hooks = self.hooks or []
+        found = {hook.seam for hook in hooks if hook.hooked}
+        return [hook for hook in hooks if not hook.hooked and hook.seam not in found]
+
 
 class Cut(_Data):
     """Columns from ``start`` on; those before are as they were."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,8 +50,11 @@ class Reader:
             raw = self.stream.readline(LONGEST_LINE + 1)
         except EOFError:  # a compressed file that stops in the middle
             return b""
-        except (OSError, ValueError) as error:
-            raise RecordingError(f"{self.name} cannot be read on: {error}") from None
+        except (OSError, ValueError, zlib.error) as error:
+            raise RecordingError(
+                f"{self.name} cannot be read on behind line {self.number}: {error}; copy it anew, "
+                "or cut it before that line"
+            ) from None
         if raw:
             self.number += 1
             self.digest.update(raw)
@@ -66,7 +71,7 @@ class Reader:
             raise RecordingError(f"{self.name} is empty: a recording begins with its head")
         try:
             found = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise RecordingError(
                 f"{self.name}, line 1: this is not JSON; a recording begins with its head, see "
                 "docs/recording.md"
@@ -147,11 +152,16 @@ def _is_no_json(error: ValidationError) -> bool:
     return error.errors(include_url=False)[0]["type"] == "json_invalid"
 
 
+def _in_this_line(reason: str) -> str:
+    """The parser's reason; it counts lines from the one that it was given."""
+    return re.sub(r" at line \d+ column \d+$", "", reason)
+
+
 def _explained(error: ValidationError) -> str:
     """Where, what, and what would be right: ``schedule.requests[0].computed = -1: …``."""
     first = error.errors(include_url=False)[0]
     if first["type"] == "json_invalid":
-        return f"this is not JSON: {first['ctx']['error']}"
+        return f"this is not JSON: {_in_this_line(first['ctx']['error'])}"
     if first["type"] in ("union_tag_not_found", "model_attributes_type", "dict_type"):
         return 'a line must be an object with the key "event"'
     place = ""

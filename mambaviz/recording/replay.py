@@ -141,7 +141,7 @@ class _Builder:
         classes: Sequence[Mapping[str, bool]],
         digest: str,
     ) -> Trace:
-        _refuse_what_is_too_large(self.names, self.steps)
+        _refuse_what_is_too_large(self.head, self.names, self.steps)
         self.states = _states(self.head.groups or [])
         self.groups = max(
             len(self.head.groups or ()), *(len(r) for s in self.steps for r in _rows_of(s)), 1
@@ -149,6 +149,7 @@ class _Builder:
         self.scenario = _scenario(self.head, self.steps, self.names, self.states)
         self.tables = NOTHING
         self.unknown: dict[int, list[PhaseName]] = {}
+        self.left_out: dict[int, int] = {}
         self.last_shown = NOTHING
         found = [
             self._step(step, index, check, prefills)
@@ -170,6 +171,7 @@ class _Builder:
                 states=self.head.states,
                 free_known=any(s.blocks and s.blocks.free_queue is not None for s in self.steps),
                 unknown=self.unknown,
+                left_out=self.left_out,
             ),
         )
 
@@ -189,6 +191,8 @@ class _Builder:
         requests = {
             r.id: self._request(step, r, decodes) for r in step.requests if r.id in self.names
         }
+        if len(requests) < len(step.requests):
+            self.left_out[index] = len(step.requests) - len(requests)
         order = list(requests)
         batch = [name for name in (step.rows.order if step.rows else order) if name in requests]
         phases = self._phases(step, requests)
@@ -528,13 +532,21 @@ def _missing(step: RecordedStep) -> list[PhaseName]:
     return [name for name, line in found.items() if not line]
 
 
-def _refuse_what_is_too_large(names: Sequence[str], steps: Sequence[RecordedStep]) -> None:
+def _refuse_what_is_too_large(
+    head: Head, names: Sequence[str], steps: Sequence[RecordedStep]
+) -> None:
     if not steps or not names:
         raise RecordingError("there is no step with a request in this recording")
     if len(names) > MOST_REQUESTS:
         raise RecordingError(
             f"there are {len(names)} requests, and the pictures take {MOST_REQUESTS}: choose some "
             "of them, or some steps"
+        )
+    widest = max((one.block_size for one in head.groups or ()), default=0)
+    if head.settings.mode != "none" and widest > MOST_TOKENS:  # none: one column for the request
+        raise RecordingError(
+            f"a block covers {widest} tokens, and the pictures take {MOST_TOKENS}; the log and the "
+            "verdicts take any"
         )
     longest = max((r.end for s in steps for r in s.requests if r.id in names), default=0)
     if longest > MOST_TOKENS:

@@ -30,9 +30,8 @@ def head_lines(head: Head) -> Iterator[str]:
         f"{settings.num_blocks} blocks with the null block" if settings.num_blocks else "",
     ]
     yield f"{head.engine} {head.engine_version}: {', '.join(f for f in facts if f)}"
-    for hook in head.hooks or ():
-        if not hook.hooked:
-            yield f"not recorded: {hook.seam}{f', {hook.why}' if hook.why else ''}"
+    for hook in head.missing:
+        yield f"not recorded: {hook.seam}{f', {hook.why}' if hook.why else ''}"
 
 
 def step_title(step: RecordedStep) -> str:

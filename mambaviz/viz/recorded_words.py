@@ -26,11 +26,11 @@ def _told(frame: Frame, told: str, layer: int) -> Words:
     step, phase = frame.step, frame.phase.name
     recorded = frame.trace.recorded
     assert recorded is not None
-    if not step.order:
-        return Words("Nothing is scheduled in this step.", ())
     broken = [
         Span(f"{found.message}. ", "wrong") for found in step.violations if found.phase == phase
     ][:1]
+    if not step.order:
+        return _without_requests(recorded.left_out.get(step.index, 0), broken)
     if not recorded.knows(step.index, phase):
         text = Span("The recording has no line of it, so nothing is drawn here.")
         return Words(f"The phase {phase} was not recorded.", (*broken, text))
@@ -39,6 +39,15 @@ def _told(frame: Frame, told: str, layer: int) -> Words:
         return found if broken else Words(found.headline, found.sentence)
     headline, spans = _TELL[phase](frame, told)
     return Words(headline, (*broken, *spans))
+
+
+def _without_requests(left_out: int, broken: list[Span]) -> Words:
+    """A step in which nobody runs, or only requests that are not drawn."""
+    if not left_out:
+        return Words("Nothing is scheduled in this step.", tuple(broken))
+    who = "one request runs" if left_out == 1 else f"{left_out} requests run"
+    text = Span(f"In it {who} that the choice in the sidebar leaves out.")
+    return Words("None of the chosen requests runs in this step.", (*broken, text))
 
 
 def pool_text(frame: Frame) -> str:

@@ -59,6 +59,16 @@ def test_an_answer_to_what_happens_when(tmp_path: Path, capsys: pytest.CaptureFi
     assert Scenario.model_validate_json(out.splitlines()[-1]).requests[0].id == "A"
 
 
+def test_a_record_that_is_none_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = tmp_path / "record.txt"
+    record.write_text("[" * 100_000 + "\n")
+    arguments = ["explore", "--scope", file_of(tmp_path, SMALL), "--workers", "1"]
+    assert main([*arguments, "--resume", str(record)]) == 2
+    assert "this is no record of an exploration; name another file" in capsys.readouterr().err
+
+
 def test_stopped_and_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,8 @@ from mambaviz.recording.reader import RecordingError, open_recording
 from mambaviz.recording.replay import Replay, replay
 from mambaviz.recording.shelf import OWN_FILE, example_head, examples
 from mambaviz.viz.payload import stage_payload
+from mambaviz.viz.recorded_words import recorded_words
+from mambaviz.viz.views import frame_at
 from tests.recording.files import lines_of, preset_trace, reader_of
 
 APP = Path(__file__).resolve().parents[2] / "app.py"
@@ -141,8 +143,12 @@ def test_a_file_too_large_or_damaged_is_refused() -> None:
         unpacked("run.jsonl", b" " * (MOST_MB * 10**6 + 1))
     with pytest.raises(RecordingError, match="more than 20 MB"):
         unpacked("run.jsonl.gz", gzip.compress(b" " * (MOST_MB * 10**6 + 1)))
-    with pytest.raises(RecordingError, match="it cannot be unpacked"):
-        unpacked("run.jsonl.gz", b"no gzip")
+    damaged = bytearray(gzip.compress("".join(LINES).encode()))
+    damaged[len(damaged) // 2] ^= 0xFF
+    no_block = bytes(damaged[:10]) + b"\x07" + bytes(damaged[11:])  # of a type that there is not
+    for data in (b"no gzip", bytes(damaged), bytes(damaged[:-20]), no_block):
+        with pytest.raises(RecordingError, match=r"it is not whole: what a \.gz file holds"):
+            unpacked("run.jsonl.gz", data)
     assert unpacked("run.jsonl.gz", gzip.compress(b"{}")) == b"{}"
 
 
@@ -158,6 +164,8 @@ def test_only_what_is_known_of_the_engine_is_told() -> None:
     )  # type: ignore[arg-type]
     assert facts(head) == [("engine", "vllm 0.30.0"), ("bytes", "no")]
     assert "<li><b>rows</b>: no &lt;such&gt; name</li>" in not_recorded(head)
+    other = Hook(seam="rows", hooked=True)  # the runner in use needs one wrapper of its own
+    assert not_recorded(head.model_copy(update={"hooks": [*(head.hooks or ()), other]})) == ""
 
 
 def test_the_table_marks_the_step_on_screen() -> None:
@@ -175,3 +183,6 @@ def test_the_requests_chosen_are_drawn_without_the_others() -> None:
     narrow = replay(open_recording(path), only=frozenset({"r3"}))
     assert {name for step in narrow.trace.steps for name in step.batch_order} == {"r3"}
     assert stage_payload(narrow.trace).opening[0] < len(narrow.steps)
+    alone = next(step for step in narrow.trace.steps if not step.order)
+    told = recorded_words(frame_at(narrow.trace, alone.index, "schedule"), "r3", 0)
+    assert told.headline == "None of the chosen requests runs in this step."

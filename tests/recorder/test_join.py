@@ -74,6 +74,12 @@ def test_what_does_not_belong_together_is_refused(pair):
         join(*pair)
 
 
+@pytest.mark.parametrize("bad", ["[1, 2]", '{"step": 0}', "7"])
+def test_a_line_that_is_none_is_refused(bad):
+    with pytest.raises(JoinError, match="line 2 is no line of a recording"):
+        join([ENGINE[0], bad], WORKER)
+
+
 def test_an_existing_file_is_kept(tmp_path):
     for name, lines in (("a", ENGINE), ("b", WORKER), ("whole", ["mine"])):
         (tmp_path / name).write_text("\n".join(lines))

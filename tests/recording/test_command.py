@@ -122,6 +122,9 @@ def test_the_steps_of_one_request(
         (["nothing.jsonl"], "nothing.jsonl: cannot be read: No such file or directory"),
         (["{sound}", "--steps", "a:b"], "steps 'a:b': give a step such as 7, a range such as"),
         (["{sound}", "--request", "Z", "--cut", "{tmp}/z"], "there is no request 'Z' in this"),
+        (["{sound}", "--request", "Z"], "has no request 'Z'"),
+        (["{sound}", "--steps", "900:950"], "none of those asked for"),
+        (["{sound}", "--json", "--steps", "900:"], "none of those asked for"),
         (["{sound}", "--cut", "{tmp}/no/z"], "{tmp}/no/z: cannot be written: No such file"),
     ],
 )

@@ -125,6 +125,12 @@ def _swap_counts(line: Line) -> None:
     counts[first], counts[second] = counts[second], counts[first]
 
 
+def _first_field(line: Line, *names: str) -> list[int]:
+    """The values of the first of these fields that is there."""
+    found = next(line["fields"][name] for name in names if line["fields"].get(name))
+    return found["values"]
+
+
 PLANTED: dict[str, tuple[str, int, str, Callable[[Line], None], str, str]] = {
     "an accepted count above the drafts": (
         "drafts-meet-the-boundary",
@@ -173,6 +179,22 @@ PLANTED: dict[str, tuple[str, int, str, Callable[[Line], None], str, str]] = {
         lambda line: line["registered"].update({"1": "A@400"}),
         "registered prefix",
         "allocate",
+    ),
+    "a query that begins elsewhere": (
+        "drafts-meet-the-boundary",
+        2,
+        "metadata",
+        lambda line: _first_field(line, "query_start_loc_d", "query_start_loc_p").__setitem__(1, 7),
+        "metadata",
+        "metadata",
+    ),
+    "a sequence that is one token longer": (
+        "plain-decode",
+        1,
+        "metadata",
+        lambda line: _first_field(line, "seq_lens").__setitem__(0, 99),
+        "metadata",
+        "metadata",
     ),
     "a free queue that holds a held block": (
         "plain-decode",

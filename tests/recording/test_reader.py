@@ -69,6 +69,15 @@ def test_a_compressed_file_that_stops_in_the_middle(tmp_path: Path) -> None:
     assert len(reader.remarks) == 1
 
 
+def test_a_compressed_file_that_is_damaged_gets_a_sentence(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress("".join(LINES).encode()))
+    packed[10] = 0x07  # a block of a type that there is not
+    path = tmp_path / "run.jsonl.gz"
+    path.write_bytes(packed)
+    with pytest.raises(RecordingError, match=r"run\.jsonl\.gz cannot be read on behind line"):
+        list(open_recording(path).lines())
+
+
 @pytest.mark.parametrize(
     ("lines", "sentence"),
     [
@@ -89,8 +98,13 @@ def test_a_compressed_file_that_stops_in_the_middle(tmp_path: Path) -> None:
             "docs/recording.md",
         ),
         (
+            ["[" * 100_000 + "\n"],
+            "run.jsonl, line 1: this is not JSON; a recording begins with its head, see "
+            "docs/recording.md",
+        ),
+        (
             [LINES[0], "{broken\n", *LINES[1:]],
-            "run.jsonl, line 2, this is not JSON: key must be a string at line 1 column 2",
+            "run.jsonl, line 2, this is not JSON: key must be a string",
         ),
         (
             changed(2, requests=[{"id": "A", "kind": "new", "computed": -1, "scheduled": 3}]),

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from mambaviz.recording.reader import RecordingError
 from mambaviz.recording.replay import Replay, replay
 from mambaviz.recording.scenario import agreeing_steps, scenario_of
 from mambaviz.recording.steps import Gatherer
@@ -117,3 +118,11 @@ def test_our_engine_reproduces_our_recordings(name: str) -> None:
     assert agreeing_steps(ours, steps) == len(steps)
     other = steps_of(lines_of(preset_trace("accepted-past-the-boundary")))
     assert agreeing_steps(ours, other) < len(other)
+
+
+def test_a_block_too_large_to_draw_is_refused() -> None:
+    head, *rest = lines_of(preset_trace("plain-decode"))
+    data = json.loads(head)
+    data["groups"][0]["block_size"] = 10**10
+    with pytest.raises(RecordingError, match="a block covers 10000000000 tokens, and the pictures"):
+        replay(reader_of([json.dumps(data) + "\n", *rest]))

@@ -63,7 +63,8 @@ class Learn {
   // What was picked from a list with the pointer leaves the keys to the page.
   freeKeys() {
     const focus = this.root.ownerDocument.activeElement;
-    if (focus?.matches("input[type=radio]:not(:focus-visible)")) focus.blur();
+    const picked = "input[type=radio]:not(:focus-visible), [data-testid=stSidebar] button:not(:focus-visible)";
+    if (focus?.matches(picked)) focus.blur();
   }
 
   view() {
