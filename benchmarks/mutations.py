@@ -457,7 +457,7 @@ def file_of(seed: int, base: list[Any]) -> bytes:
 @contextlib.contextmanager
 def small_limits() -> Iterator[None]:
     """The command line and the runs of the pages take what `SMALL` says instead of the usual."""
-    from mambaviz import __main__ as command_line
+    from mambaviz import command_line
     from mambaviz.pages import runs
 
     with (

@@ -63,6 +63,7 @@ def test_every_address_keeps_the_path(below: Watch) -> None:
     below.page.go_back()
     below.at(r"/some/mamba/\?step=2&phase=forward$")
     below.page.go_forward()
+    below.at(r"/some/mamba/\?step=2&phase=accept$")
     below.page.go_forward()
     below.at(r"/some/mamba/about\?")
     paths = {urlsplit(url).path for url in asked if not url.startswith(("data:", "blob:"))}

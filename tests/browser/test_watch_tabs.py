@@ -75,7 +75,7 @@ def test_a_block_is_chosen_by_the_keyboard_which_stays_there(watch: Watch) -> No
     watch.page.keyboard.press("Enter")
     expect(panel.get_by_text("The life of block 7, event by event")).to_be_visible()
     expect(block).to_be_focused()
-    watch.at(r"localhost:\d+/(\?step=2&phase=post-copy)?$")
+    watch.at(r"localhost:\d+/\?(step=2&phase=post-copy&)?tab=life-line$")
 
 
 def test_provenance_follows_the_stage_and_the_chosen_block(watch: Watch) -> None:
