@@ -37,6 +37,14 @@ def below(browser: Browser, tmp_path: Path) -> Iterator[Watch]:
         server.wait(timeout=20)
 
 
+def settled(below: Watch) -> None:
+    """A reader looks before the next press: the page is drawn, and has written its address."""
+    below.page.wait_for_function(
+        "() => document.querySelector('.stApp')?.dataset.testScriptState === 'notRunning'"
+    )
+    below.page.wait_for_timeout(1000)
+
+
 def test_every_address_keeps_the_path(below: Watch) -> None:
     """A step, the link to it, other pages by menu, link and history."""
     asked: list[str] = []
@@ -54,16 +62,21 @@ def test_every_address_keeps_the_path(below: Watch) -> None:
     assert urlsplit(seen.evaluate("link => link.href")).path == f"{PATH}/"
     menu.filter(has_text="Sizes").click()
     below.at(r"/some/mamba/sizes\?step=2&phase=accept$")
+    settled(below)
     below.page.go_back()  # from page to page, and then to the step before
     below.at(r"/some/mamba/about\?")
     expect(seen).to_be_visible()
+    settled(below)
     below.page.go_back()
     below.at(r"/some/mamba/\?step=2&phase=accept$")
     expect(below.headline).not_to_be_empty()
+    settled(below)
     below.page.go_back()
     below.at(r"/some/mamba/\?step=2&phase=forward$")
+    settled(below)
     below.page.go_forward()
     below.at(r"/some/mamba/\?step=2&phase=accept$")
+    settled(below)
     below.page.go_forward()
     below.at(r"/some/mamba/about\?")
     paths = {urlsplit(url).path for url in asked if not url.startswith(("data:", "blob:"))}

@@ -253,7 +253,7 @@ def test_a_link_holds_the_whole_view(view: CompareView) -> None:
     ("params", "sentence"),
     [
         ({"compare": "apples"}, "asks for a comparison “apples”, which does not exist"),
-        ({"runs": "plain-decode"}, "compares 1 runs where 2 or 3 can be"),
+        ({"runs": "plain-decode"}, "compares 1 run where 2 or 3 can be"),
         ({"runs": "plain-decode,xyz"}, "A scenario in this link is damaged"),
         ({"at": "-1"}, "no whole number from 0"),
         ({"after": "lunch"}, "is none of schedule"),
