@@ -98,7 +98,7 @@ def _choice(part: AboutPart) -> None:
 def _chosen(key: str) -> None:
     """Callback; choosing the chosen part again keeps it."""
     view = state.current().about
-    part = st.session_state[key] or view.part
+    part = widgets.choice(key, ABOUT_PARTS) or view.part
     state.say("")
     state.update(about=view.changed(part=part, term=view.term if part == "glossary" else None))
 

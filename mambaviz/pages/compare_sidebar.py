@@ -17,6 +17,7 @@ from mambaviz.comparisons import (
     varied,
 )
 from mambaviz.pages import shell, sidebar, state, widgets
+from mambaviz.pages.compare_state import CompareView
 from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Run
 from mambaviz.pages.state import PageState
@@ -69,16 +70,16 @@ def _ready_made(view: PageState) -> None:
 
 
 def _take_ready_made() -> None:
-    slug = st.session_state["compared"]
-    if slug in READY_MADE:
+    slug = widgets.choice("compared", READY_MADE)
+    if slug is not None:
         state.say("")
-        state.update(compare=state.CompareView(ready=slug))
+        state.update(compare=CompareView(ready=slug))
 
 
 def compare(scenarios: Sequence[Scenario]) -> None:
     """Callback: set these scenarios side by side."""
     state.say("")
-    state.update(compare=state.CompareView(own=tuple(scenarios)))
+    state.update(compare=CompareView(own=tuple(scenarios)))
 
 
 # --------------------------------------------------------------------------------------
@@ -143,42 +144,51 @@ def _origin(view: PageState, runs: Sequence[Run]) -> str:
 
 
 def _lock(view: PageState) -> None:
-    requests = dict.fromkeys(
-        plan.id for run in view.compare.comparison.scenarios for plan in run.requests
-    )
     widgets.stand("lock", view.compare.locked or STEP)
     st.selectbox(
         "Locked to",
-        [STEP, *requests],
+        _locks(view.compare),
         key="lock",
         format_func=lambda name: f"the same token of {name}" if name else "the same step",
         on_change=_take_lock,
     )
 
 
+def _locks(compare: CompareView) -> list[str]:
+    plans = (plan for run in compare.comparison.scenarios for plan in run.requests)
+    return [STEP, *dict.fromkeys(plan.id for plan in plans)]
+
+
 def _take_lock() -> None:
     """The place is in steps or in tokens: with another lock it is looked for anew."""
-    lock = st.session_state["lock"] or None
-    state.update(compare=state.current().compare.changed(lock=lock, at=None))
+    compare = state.current().compare
+    lock = widgets.choice("lock", _locks(compare))
+    if lock is not None:
+        state.update(compare=compare.changed(lock=lock or None, at=None))
 
 
 def _layer(view: PageState) -> None:
-    layers = min(run.layer.num_layers for run in view.compare.comparison.scenarios)
-    if layers == 1:
+    layers = _layers(view)
+    if len(layers) == 1:
         return
-    widgets.stand("compare-layer", min(view.layer, layers - 1))
+    widgets.stand("compare-layer", min(view.layer, layers[-1]))
     st.segmented_control(
         "States of",
-        range(layers),
+        layers,
         key="compare-layer",
         format_func=lambda layer: f"layer {layer}",
         on_change=_take_layer,
     )
 
 
+def _layers(view: PageState) -> range:
+    """Layers that every scenario has."""
+    return range(min(run.layer.num_layers for run in view.compare.comparison.scenarios))
+
+
 def _take_layer() -> None:
-    layer = st.session_state["compare-layer"]
-    if layer is not None:  # the chosen one was clicked again
+    layer = widgets.choice("compare-layer", _layers(state.current()))
+    if layer is not None:  # not where the chosen one was clicked again
         state.update(layer=layer)
 
 

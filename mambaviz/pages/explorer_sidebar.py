@@ -94,16 +94,19 @@ def _scope(view: ExplorerView) -> None:
 
 
 def _take_scope() -> None:
-    name = st.session_state["explorer-scope"]
-    if name in SCOPES:
+    name = widgets.choice("explorer-scope", SCOPES)
+    if name is not None:
         _show(scope=name, own=None)
+
+
+_FAULTS = (NO_FAULT, *FAULTS)
 
 
 def _fault(view: ExplorerView) -> None:
     widgets.stand("explorer-fault", view.fault or NO_FAULT)
     st.selectbox(
         "Fault",
-        [NO_FAULT, *FAULTS],
+        _FAULTS,
         key="explorer-fault",
         help="none: the rules as they are" if view.fault is None else FAULTS[view.fault].what,
         on_change=_take_fault,
@@ -111,8 +114,12 @@ def _fault(view: ExplorerView) -> None:
 
 
 def _take_fault() -> None:
-    fault = st.session_state["explorer-fault"]
-    _show(fault=None if fault == NO_FAULT else fault)
+    fault = widgets.choice("explorer-fault", _FAULTS)
+    if fault is not None:
+        _show(fault=None if fault == NO_FAULT else fault)
+
+
+_FINDS = (BREACH, *QUERIES)
 
 
 def _find(view: ExplorerView) -> None:
@@ -120,7 +127,7 @@ def _find(view: ExplorerView) -> None:
     widgets.stand("explorer-find", BREACH if query is None else query.name)
     st.selectbox(
         "Look for",
-        [BREACH, *QUERIES],
+        _FINDS,
         key="explorer-find",
         help="The shortest scenario in which it happens."
         if query is None
@@ -136,8 +143,9 @@ def _find(view: ExplorerView) -> None:
 
 
 def _take_find() -> None:
-    name = st.session_state["explorer-find"]
-    _show(find=None if name == BREACH else str(AskedQuery.parse(name)))
+    name = widgets.choice("explorer-find", _FINDS)
+    if name is not None:
+        _show(find=None if name == BREACH else str(AskedQuery.parse(name)))
 
 
 def _take_number() -> None:

@@ -18,7 +18,6 @@ from mambaviz.launches.inputs import (
     KERNEL_LABELS,
     KERNEL_STORIES,
     LAUNCHES,
-    KernelName,
     LaunchError,
     LaunchInputs,
     parse,
@@ -317,13 +316,14 @@ def _choice(shown: KernelsView, record: LaunchRecord) -> None:
 
 
 def _take_kernel() -> None:
-    kernel: KernelName = st.session_state["launch-kernel"]
-    _take(next(one for one in LAUNCHES.values() if one.kernel == kernel))
+    kernel = widgets.choice("launch-kernel", KERNEL_LABELS)
+    if kernel is not None:
+        _take(next(one for one in LAUNCHES.values() if one.kernel == kernel))
 
 
 def _take_preset() -> None:
-    slug = st.session_state["launch-preset"]
-    if slug in LAUNCHES:
+    slug = widgets.choice("launch-preset", LAUNCHES)
+    if slug is not None:
         _take(LAUNCHES[slug])
 
 
@@ -419,7 +419,9 @@ def _foot(shown: PageState, found: Shown) -> None:
 
 
 def _take_backend() -> None:
-    state.update(backend=st.session_state["launch-backend"])
+    choice = widgets.choice("launch-backend", BACKEND_CHOICES)
+    if choice is not None:
+        state.update(backend=choice)
 
 
 def _take_step(run: Run, step: int, shown: PageState) -> None:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from mambaviz import tour
 from mambaviz.pages import shell, sidebar, state, widgets
-from mambaviz.pages.learn_state import MIXED, LearnView
+from mambaviz.pages.learn_state import CHOICES, MIXED, LearnView
 from mambaviz.pages.state import PageState
 from mambaviz.questions import TOPICS
 
@@ -37,38 +37,46 @@ def place(view: PageState) -> None:
 
 
 def _stops(learn: LearnView) -> None:
-    widgets.stand(LIST, learn.stop, stop_label(learn.stop, learn.stop in learn.seen))
+    widgets.stand(LIST, learn.stop)
     st.radio(
         "Stops",
         tour.NAMES,
         key=LIST,
-        format_func=lambda name: stop_label(name, name in learn.seen),
+        format_func=stop_label,
+        captions=["✓" if name in learn.seen else "" for name in tour.NAMES],
         on_change=_choose_stop,
         label_visibility="collapsed",
     )
 
 
-def stop_label(name: str, seen: bool) -> str:
-    number = tour.NAMES.index(name) + 1
-    return f"**{number}** {tour.BY_NAME[name].title}{' ✓' if seen else ''}"
+# What changes while the page is open, as which stops are seen, stands in the captions: a choice is
+# reported by its label, and one that has just changed would not be known again.
+
+
+def stop_label(name: str) -> str:
+    return f"**{tour.NAMES.index(name) + 1}** {tour.BY_NAME[name].title}"
 
 
 def _topics(learn: LearnView, topic: str) -> None:
-    widgets.stand(f"{LIST}-topic", topic, topic_label(learn, topic))
+    widgets.stand(f"{LIST}-topic", topic)
     st.radio(
         "Topics",
-        (MIXED, *TOPICS),
+        CHOICES,
         key=f"{LIST}-topic",
-        format_func=lambda name: topic_label(learn, name),
+        format_func=topic_label,
+        captions=[topic_score(learn, name) for name in CHOICES],
         on_change=_choose_topic,
         label_visibility="collapsed",
     )
 
 
-def topic_label(learn: LearnView, name: str) -> str:
+def topic_label(name: str) -> str:
+    return "Mixed" if name == MIXED else TOPICS[name].title
+
+
+def topic_score(learn: LearnView, name: str) -> str:
     right, asked = learn.score(None if name == MIXED else name)
-    title = "Mixed" if name == MIXED else TOPICS[name].title
-    return f"**{right}/{asked}** {title}" if asked else f"**–** {title}"
+    return f"{right}/{asked}" if asked else "–"
 
 
 def how_far(learn: LearnView) -> str:
@@ -90,14 +98,14 @@ def _choose_mode() -> None:
 
 
 def _choose_stop() -> None:
-    learn, stop = state.current().learn, st.session_state[LIST]
-    if stop != learn.stop:
+    learn, stop = state.current().learn, widgets.choice(LIST, tour.NAMES)
+    if stop not in (None, learn.stop):
         state.say("")
         state.update(learn=learn.at(stop, moved=False))
 
 
 def _choose_topic() -> None:
-    learn, topic = state.current().learn, st.session_state[f"{LIST}-topic"]
-    if topic != learn.topic:
+    learn, topic = state.current().learn, widgets.choice(f"{LIST}-topic", CHOICES)
+    if topic not in (None, learn.topic):
         state.say("")
         state.update(learn=learn.asking(topic, None))

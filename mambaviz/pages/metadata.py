@@ -166,8 +166,8 @@ def _choice(shown: PageState) -> None:
 
 
 def _take_preset() -> None:
-    slug = st.session_state["batch-preset"]
-    if slug in BATCHES:
+    slug = widgets.choice("batch-preset", BATCHES)
+    if slug is not None:
         _take(BATCHES[slug])
 
 

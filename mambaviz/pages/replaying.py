@@ -70,7 +70,7 @@ def choice(shown: str | None) -> None:
 
 
 def _take_example() -> None:
-    name = st.session_state["recording-example"]
+    name = widgets.choice("recording-example", examples())
     if name is not None:
         _show(name)
 
@@ -412,9 +412,8 @@ def _requests(shown: Shown) -> None:
     names = request_names(shown.whole.steps)
     if len(names) < 2:
         return
-    widgets.stand(
-        "recording-requests", sorted(st.session_state.get(ONLY, frozenset()), key=names.index)
-    )
+    only = st.session_state.get(ONLY, frozenset())
+    widgets.stand("recording-requests", [name for name in names if name in only])
     st.multiselect(
         "Only these requests",
         names,

@@ -76,7 +76,7 @@ def _text(report: Report) -> str:
 
 
 def _choose() -> None:
-    name = st.session_state[LIST]
+    name = widgets.choice(LIST, REPORTS)
     if name is not None:
         state.say("")
         state.update(museum=ReportsView(report=name))

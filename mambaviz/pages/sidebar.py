@@ -74,8 +74,8 @@ def _preset(view: PageState) -> None:
 
 
 def _take_preset() -> None:
-    slug = st.session_state["preset"]
-    if slug in PRESETS:
+    slug = widgets.choice("preset", PRESETS)
+    if slug is not None:
         state.show(PRESETS[slug])
 
 
@@ -203,7 +203,9 @@ def backend(view: PageState) -> None:
 
 
 def _take_backend() -> None:
-    state.update(backend=st.session_state["backend"])
+    choice = widgets.choice("backend", BACKEND_CHOICES)
+    if choice is not None:
+        state.update(backend=choice)
 
 
 def foot(scenario: Scenario, run: Run | None) -> str:

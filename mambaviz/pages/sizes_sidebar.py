@@ -137,8 +137,8 @@ def _model(view: SizesView) -> None:
 
 
 def _take_model() -> None:
-    slug = st.session_state["sizes-model"]
-    if slug in MODELS:
+    slug = widgets.choice("sizes-model", MODELS)
+    if slug is not None:
         _show(state.current().sizes.changed(model=slug, own=None))
 
 
@@ -168,9 +168,9 @@ def _rows(view: SizesView, rows: tuple[tuple[Knob | Choice, ...], ...]) -> None:
 def _widget(view: SizesView, one: Knob | Choice) -> None:
     key, value = _key(one.name), getattr(view.settings, one.name)
     widgets.stand(key, value)
-    take = partial(_take, one.name)
     if isinstance(one, Choice):
-        st.selectbox(one.label, one.options, key=key, help=one.help or None, on_change=take)
+        choose = partial(_choose, one)
+        st.selectbox(one.label, one.options, key=key, help=one.help or None, on_change=choose)
         return
     least, most = bounds(one.name)
     whole = isinstance(one.step, int)
@@ -183,13 +183,19 @@ def _widget(view: SizesView, one: Knob | Choice) -> None:
         format=None if whole else "%g",
         key=key,
         help=one.help,
-        on_change=take,
+        on_change=partial(_take, one.name),
         **optional,
     )
 
 
 def _key(name: str) -> str:
     return f"sizes {name}"
+
+
+def _choose(one: Choice) -> None:
+    """Callback: take one of the words, if it is one."""
+    if widgets.choice(_key(one.name), one.options) is not None:
+        _take(one.name)
 
 
 def _take(name: str) -> None:

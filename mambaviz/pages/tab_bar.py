@@ -25,5 +25,7 @@ def place(titles: Mapping[str, str]) -> Sequence[TabContainer]:
 
 def _take(titles: Mapping[str, str]) -> None:
     """Callback: the reader has opened a tab; the first needs no word in the link."""
-    name = next(name for name, title in titles.items() if title == st.session_state[KEY])
-    state.follow(tab=None if name == next(iter(titles)) else name)
+    title = widgets.choice(KEY, titles.values())
+    if title is not None:
+        name = next(name for name, its in titles.items() if its == title)
+        state.follow(tab=None if name == next(iter(titles)) else name)

@@ -8,14 +8,17 @@ widget is told only what it does not show yet.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.state.common import user_key_from_element_id
 
 _TOLD = "widgets-told"
+
+Option = TypeVar("Option")
 
 
 @dataclass
@@ -36,6 +39,16 @@ def stand(key: str, value: Any, label: str = "") -> None:
     told.undrawn.add(key)  # a run broken off for a newer one may never have reached the browser
     told.labels[key] = label
     st.session_state[key] = value
+
+
+def choice(key: str, options: Collection[Option]) -> Option | None:
+    """In a callback: what the reader has chosen; None if it is none of the options.
+
+    The browser reports labels. One that the page no longer offers, because it was pressed while
+    another run of the page was on its way, comes through as the text of the label.
+    """
+    chosen = st.session_state[key]
+    return chosen if chosen in options else None
 
 
 def _reported(key: str) -> bool:

@@ -95,3 +95,34 @@ def test_what_the_browser_has_not_reported_is_told_again(
     assert told(one.run()) == ["One"]
     monkeypatch.undo()
     assert told(one.run()) == []
+
+
+def lists(page: AppTest) -> list[Element]:
+    """Everything to choose one of several things from."""
+    return [*page.selectbox, *page.radio, *page.button_group]
+
+
+@pytest.mark.parametrize("name", [*PAGES, "watch"])
+def test_a_label_that_is_gone_when_it_is_pressed_is_no_choice(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = app(name).run()
+    reported = ElementTree.get_widget_states
+    for place, pressed in enumerate(lists(page)):
+        stood = pressed.value
+
+        def gone(tree: ElementTree, pressed: Element = pressed) -> WidgetStates:
+            reports = reported(tree)
+            for one in reports.widgets:
+                if one.id == pressed.id and one.HasField("string_array_value"):
+                    one.string_array_value.data[:] = ["gone"]
+                elif one.id == pressed.id:
+                    one.string_value = "gone"
+            return reports
+
+        monkeypatch.setattr(ElementTree, "get_widget_states", gone)
+        page.run()
+        monkeypatch.undo()
+        assert not page.exception, pressed.key
+        assert lists(page)[place].value == stood, pressed.key
+    assert lists(page)
