@@ -36,6 +36,7 @@ pages = [
     st.Page(learn.page, title="Learn", url_path="learn"),
     st.Page(about.page, title="About", url_path="about"),
 ]
+state.carry()
 page = st.navigation(pages, position="top")
 wanted = state.page_wanted()
 if wanted:

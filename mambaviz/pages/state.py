@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from mambaviz import batch as batches
 from mambaviz.batch import BATCHES, DEFAULT_BATCH, Batch, BatchError
@@ -502,6 +503,7 @@ class Session:
 
     state: PageState = field(default_factory=PageState)
     page: str = ""  # the page shown last
+    asked_page: str | None = None  # the one the browser asked for last, by Streamlit's own name
     notice: str = ""
     wanted_page: str = ""  # to go to at the next run
     wish: int = 0  # counts the places that anything but the reader's stepping has asked for
@@ -542,18 +544,35 @@ def _open(params: dict[str, str]) -> PageState:
     return state
 
 
-def enter(page: str) -> None:
-    """Once a run of a page, first: the view goes along from page to page.
+def carry() -> None:
+    """Once a run, before the navigation: the view goes along from page to page.
 
-    The navigation drops the query part of the address; it is written anew. So an address with one
-    is a place in the browser's history, or a link.
+    The menu drops the query part of the address. The browser writes the address of another page
+    when it hears of it, and what it knows of the query by then: told of the view only after that,
+    it would put two addresses into its history, and the way back would lead to one without a view.
     """
+    here, context = session(), get_script_run_ctx()
+    before = here.asked_page
+    here.asked_page = context.pages_manager.intended_page_script_hash if context else None
+    if here.written and here.asked_page != before and not _names_a_view():
+        st.query_params.from_dict(here.written[-1])
+        here.sent = here.written[-1]
+
+
+def _names_a_view() -> bool:
+    """Whether the address is a place in the browser's history, or a link: the menu's has no query
+    part."""
+    return bool(READERS.keys() & st.query_params.to_dict().keys())
+
+
+def enter(page: str) -> None:
+    """Once a run of a page, first."""
     before, session().page = session().page, page
     if before == page or not session().written:
         return
     session().wish += 1  # what stepped on that page is mounted anew
     asked = st.query_params.to_dict()
-    if not READERS.keys() & asked.keys():
+    if not _names_a_view():
         session().sent = None
         _keep(session().state)
     elif asked != session().written[-1]:

@@ -16,6 +16,21 @@ from .test_watch import LAPTOP, Watch
 
 PATH = "/some/mamba"
 
+# A slow connection: what the server sends in one go arrives in pieces, 60 ms apart. Else the
+# address of another page and the view in it are always written together.
+SLOW_CONNECTION = """
+window.WebSocket = class extends WebSocket {
+  addEventListener(kind, hear, options) {
+    let last = 0;
+    super.addEventListener(kind, (event) => {
+      last = Math.max(performance.now(), last) + (kind === "message" ? 60 : 0);
+      setTimeout(hear, last - performance.now(), event);
+    }, options);
+  }
+  set onmessage(hear) { this.addEventListener("message", hear); }
+};
+"""
+
 
 @pytest.fixture
 def below(browser: Browser, tmp_path: Path) -> Iterator[Watch]:
@@ -30,7 +45,9 @@ def below(browser: Browser, tmp_path: Path) -> Iterator[Watch]:
     url = f"http://localhost:{port}{PATH}"
     try:
         wait_until_healthy(url, server, log)
-        yield Watch(context.new_page(), url)
+        page = context.new_page()
+        page.add_init_script(SLOW_CONNECTION)
+        yield Watch(page, url)
     finally:
         context.close()
         server.terminate()
@@ -63,6 +80,7 @@ def test_every_address_keeps_the_path(below: Watch) -> None:
     menu.filter(has_text="Sizes").click()
     below.at(r"/some/mamba/sizes\?step=2&phase=accept$")
     settled(below)
+    assert below.page.evaluate("history.length") == 5  # of the empty tab, two steps, two pages
     below.page.go_back()  # from page to page, and then to the step before
     below.at(r"/some/mamba/about\?")
     expect(seen).to_be_visible()
