@@ -105,11 +105,7 @@ def test_a_red_lamp_a_red_block_and_a_stopped_copy(open_app: Open) -> None:
     for text in ("✗ source column", "block"):
         part = picture.get_by_text(text).last
         assert within(part, ".state-picture", "right"), "the reason is not cut"
-    tab.page.wait_for_function(  # a page still being drawn draws its stage once more
-        "() => document.querySelector('.stApp')?.dataset.testScriptState === 'notRunning'"
-    )
-    tab.page.wait_for_timeout(1000)
-    tab.stage.locator(".lamp.bad").first.press("Enter")
+    tab.stage.locator(".lamp.bad").first.click()
     expect(tab.stage.locator(".findings button").first).to_be_visible(timeout=20_000)
     assert bottom(tab.stage.locator(".panel.lanes")) <= PROJECTOR[1], "the lanes stay in view"
     tab.shoot("states-broken")

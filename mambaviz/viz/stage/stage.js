@@ -139,6 +139,7 @@ class Stage {
 
   load(run) {
     this.root.classList.remove("waiting"); // first: pictures are measured where they are seen
+    if (this.run?.run !== run.run) this.find(".findings").hidden = true; // else the reader goes on reading
     this.run = run;
     this.frame = 0;
     this.seen = {};
@@ -702,7 +703,6 @@ class Stage {
       return lamp;
     });
     this.find(".lamps").replaceChildren(el("span", "", "invariants"), ...lamps);
-    this.find(".findings").hidden = true;
   }
 
   stepFindings() {
@@ -749,7 +749,7 @@ class Stage {
     list.hidden = false;
     this.tips.hide();
     this.fillFindings();
-    list.querySelector("button")?.focus();
+    list.querySelector("button").focus();
   }
 
   // Whether a lamp was open; the focus goes back to it.
@@ -793,7 +793,9 @@ class Stage {
     close.type = "button";
     close.setAttribute("aria-label", "close");
     close.addEventListener("click", () => this.closeLamp());
+    const inside = list.contains(this.root.getRootNode().activeElement);
     list.replaceChildren(el("p", "", text), ...rows, close);
+    if (inside) list.querySelector("button").focus();
   }
 
   // ---------------------------------------------------------------- fields and blocks point at each other
