@@ -35,13 +35,15 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
         self.url = f"http://localhost:{self.port}"
-        self.log, self.notes = folder / "log", folder / "notes"
+        self.log, self.notes, self.clock = folder / "log", folder / "notes", folder / "clock"
         self.notes.touch()
+        self.set_clock(0)
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         path = os.pathsep.join([str(GUARD), os.environ.get("PYTHONPATH", "")])
-        environment = {**os.environ, "PYTHONPATH": path, "MAMBAVIZ_GUARD": str(self.notes)}
+        files = {"MAMBAVIZ_GUARD": str(self.notes), "MAMBAVIZ_CLOCK": str(self.clock)}
+        environment = {**os.environ, "PYTHONPATH": path, **files}
         command = (sys.executable, "-m", "streamlit", "run", "app.py")
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
@@ -52,6 +54,9 @@ class Server:
                 stderr=subprocess.STDOUT,
             )
         wait_until_healthy(self.url, self.process, self.log)
+
+    def set_clock(self, seconds_off: int) -> None:
+        self.clock.write_text(str(seconds_off))
 
     def end(self, how: signal.Signals) -> None:
         assert self.process is not None
@@ -153,3 +158,23 @@ def test_a_server_killed_during_a_run_comes_back_to_the_same_view(
             re.compile(r"run=.+&step=5&phase=accept&backend=reference")
         )
         visitor.page.reload()
+
+
+def test_a_clock_that_is_set_during_a_run_changes_nothing(visitor: Watch, server: Server) -> None:
+    """A day ahead, and then a day back: the run goes on to its end, the page answers as before."""
+    scenario = PRESETS["drafts-meet-the-boundary"].model_dump()
+    scenario["requests"][0]["max_tokens"] = 29
+    own = build({**scenario, "name": "under another clock"})
+    drawn(visitor)
+    visitor.page.goto(f"{server.url}/?run={pack(own)}&step=5&phase=accept&backend=reference")
+    stop = visitor.page.get_by_role("button", name="Stop")
+    for seconds_off in (86_400, -86_400):
+        expect(stop).to_be_visible(timeout=SLOW)
+        server.set_clock(seconds_off)
+        visitor.page.wait_for_timeout(300)
+    expect(visitor.headline).not_to_be_empty(timeout=SLOW)
+    expect(visitor.foot).to_contain_text("live", timeout=SLOW)
+    visitor.page.keyboard.press("ArrowRight")
+    visitor.at("step=5&phase=post-copy")
+    assert visitor.complaints == []
+    assert "Traceback" not in server.log.read_text()

@@ -1,14 +1,17 @@
 """Python reads this at its start where it is on the path: nothing may leave this machine.
 
 Every connection and every question for an address is looked at before it is made. One that leads
-beyond the loopback is refused, and noted in the file that ``MAMBAVIZ_GUARD`` names.
+beyond the loopback is refused, and noted in the file that ``MAMBAVIZ_GUARD`` names. The clock of
+the day is off by the seconds in the file that ``MAMBAVIZ_CLOCK`` names, as they stand at the time.
 """
 
 import os
 import sys
+import time
 
 LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "", None)
 NOTES = os.environ.get("MAMBAVIZ_GUARD")
+CLOCK = os.environ.get("MAMBAVIZ_CLOCK")
 
 
 def watch(event, args):
@@ -28,3 +31,13 @@ def watch(event, args):
 
 if NOTES:
     sys.addaudithook(watch)
+
+
+def set_clock(true_time=time.time):
+    """The time of day, as far off as the file says."""
+    with open(CLOCK, encoding="utf-8") as off:
+        return true_time() + float(off.read() or 0)
+
+
+if CLOCK:
+    time.time = set_clock
