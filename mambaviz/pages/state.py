@@ -266,7 +266,8 @@ def short_enough(link: dict[str, str]) -> dict[str, str]:
 
 
 def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
-    """The view a link asks for, and a sentence about the first thing in it that makes no sense.
+    """The view a link asks for, and a sentence about the first thing in it that makes no sense,
+    with the names of what else makes none.
 
     What is damaged gets its default, the rest of the link still counts. A scenario that cannot
     be read takes its step, phase, request and layer with it: they belong to another run.
@@ -310,7 +311,7 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
         reported = {}  # the place belongs to the report that does not exist
     values["museum"] = reports_state.from_values(reported)
     if unknown:
-        problems["unknown"] = (
+        problems[unknown[0][:40]] = (
             f"This link has a parameter “{unknown[0][:40]}”, which no page here knows, "
             "so it is left out."
         )
@@ -320,7 +321,10 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
     values["learn"] = learn_state.from_values(learned)
     told = {name: values.pop(name) for name in about_state.READERS if name in values}
     values["about"] = about_state.from_values(told)
-    return opened(**values), one_line(next(iter(problems.values()), ""))
+    said, also = next(iter(problems.values()), ""), ", ".join([*problems][1:])
+    if also:
+        said += f" Nor does this make sense in it: {also}."
+    return opened(**values), one_line(said)
 
 
 def is_foreign(name: str) -> bool:

@@ -116,6 +116,15 @@ def test_the_rest_of_a_damaged_link_still_counts() -> None:
     assert "step" in problem
 
 
+def test_what_else_makes_no_sense_is_named() -> None:
+    state, problem = from_link(
+        {"preset": "no-such", "tab": "no-such", "colour": "red", "step": "1"}
+    )
+    assert state == PageState()
+    assert "a preset “no-such”" in problem
+    assert problem.endswith(" Nor does this make sense in it: tab, colour.")
+
+
 @pytest.mark.parametrize(
     ("packed", "says"),
     [
