@@ -20,19 +20,18 @@ from mambaviz import engine
 BATCH = 50
 
 
-@pytest.mark.parametrize("first", range(0, 150, BATCH))
+@pytest.mark.parametrize("first", range(0, 100, BATCH))
 def test_align_runs_break_no_invariant(first: int) -> None:
     assert problems(check_align, range(first, first + BATCH)) == []
 
 
-@pytest.mark.parametrize("first", range(0, 250, BATCH))
+@pytest.mark.parametrize("first", range(0, 150, BATCH))
 def test_runs_over_every_option_break_no_invariant(first: int) -> None:
     assert problems(check_whole, range(first, first + BATCH)) == []
 
 
-@pytest.mark.parametrize("first", range(0, 50, BATCH))
-def test_v1_and_v2_leave_the_same_bytes(first: int) -> None:
-    assert problems(check_runners, range(first, first + BATCH)) == []
+def test_v1_and_v2_leave_the_same_bytes() -> None:
+    assert problems(check_runners, range(30)) == []
 
 
 @pytest.mark.slow
