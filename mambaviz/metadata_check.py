@@ -103,7 +103,7 @@ def batch_problems(
     them are 1.
     """
     found: dict[str, Any] = {field.name: field.value for field in fields}
-    rows = _padded(batch, found.get("num_reqs", len(batch)))
+    rows = _padded(batch, found.get("num_reqs") or len(batch))
     prefills = [row for row in rows if row.is_prefill]
     # Padding rows stand last; among decodes alone they count as decodes.
     decodes = [row for row in rows if not row.is_prefill]
@@ -188,10 +188,7 @@ def _base(trace: Trace, step: int, request: str) -> int:
 
 def _column_of(tokens: int, block_size: int) -> int:
     """Column of the last of some tokens."""
-    column = 0
-    for position in range(1, tokens):
-        column += position % block_size == 0
-    return column
+    return len(range(block_size, tokens, block_size))  # the boundaries before it
 
 
 def _state_indices(
@@ -271,12 +268,10 @@ def _ring(facts: BuilderFacts, decodes: Sequence[BatchRow]) -> dict[str, Any]:
     for row in decodes:
         anchor, at_boundary = row.base, False
         if facts.mode == "align":
-            while anchor + facts.block_size - anchor % facts.block_size <= row.computed:
-                anchor += facts.block_size - anchor % facts.block_size
+            boundaries = range(0, row.computed + 1, facts.block_size)
+            anchor = max(anchor, boundaries[-1])
             at_boundary = (row.computed + row.query) % facts.block_size == 0
-        position = 0
-        for _ in range(anchor, row.computed):
-            position = (position + 1) % facts.replayssm_buffer_len
+        position = len(range(anchor, row.computed)) % facts.replayssm_buffer_len
         full = position + 1 == facts.replayssm_buffer_len
         live = row.query > 0
         positions.append(position if live else 0)

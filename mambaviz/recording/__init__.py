@@ -1,6 +1,7 @@
 """Recordings of a serving engine (docs/recording.md): written, read, judged and shown as a trace.
 
     lines     the kinds of line, validated
+    checked   what a line may hold as it likes, validated
     reader    a file, line by line, or one sentence on why not
     steps     lines gathered into steps, with whole lists
     judge     what contradicts the rules, from indices alone

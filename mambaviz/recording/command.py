@@ -55,7 +55,7 @@ def replay_command(options: argparse.Namespace) -> int:
 
 def _read(path: Path) -> tuple[Reader, Iterator[RecordedStep]]:
     reader = open_recording(path)
-    return reader, Gatherer().steps(reader.lines())
+    return reader, Gatherer(reader.remarks).steps(reader.lines())
 
 
 def _log(options: argparse.Namespace, span: Span) -> int:

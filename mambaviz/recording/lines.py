@@ -8,9 +8,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from mambaviz.limits import LONGEST_RECORDED_LINE, LONGEST_REQUEST
+from mambaviz.limits import (
+    LONGEST_RECORDED_LINE,
+    LONGEST_REQUEST,
+    MOST_RECORDED_BLOCKS,
+    MOST_RECORDED_TOKENS,
+    MOST_STEP_TOKENS,
+)
+from mambaviz.recording.checked import checked_base64, checked_field, checked_names
 
 FORMAT = "mambaviz-recording"
 VERSION = 1
@@ -18,6 +25,9 @@ LONGEST_LINE = LONGEST_RECORDED_LINE
 LONGEST_ID = LONGEST_REQUEST  # characters
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]
+Number = Annotated[int, Field(gt=-(2**53), lt=2**53)]  # an id or a column, which may be wrong
+Tokens = Annotated[int, Field(ge=0, le=MOST_RECORDED_TOKENS)]
+BlockSize = Annotated[int, Field(ge=1, lt=2**53)]
 RequestId = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 RequestKind = Literal["new", "resumed", "running"]
 
@@ -30,7 +40,7 @@ class StateShape(_Data):
     """One block's state tensor in one layer, shape without the block axis."""
 
     state: str
-    shape: list[Count]
+    shape: Annotated[list[Count], Field(min_length=1, max_length=4)]
     dtype: str
 
 
@@ -38,7 +48,7 @@ class Group(_Data):
     """A cache group."""
 
     kind: Literal["mamba", "attention", "other"]
-    block_size: Annotated[int, Field(ge=1)]
+    block_size: BlockSize
     layers: Count | None = None
     states: list[StateShape] = []
     page_bytes: Count | None = None
@@ -50,11 +60,11 @@ class Settings(_Data):
     mode: Literal["none", "align", "all"] | None = None
     runner: Literal["v1", "v2"] | None = None
     layout: Literal["SD", "DS"] | None = None
-    block_size: Annotated[int, Field(ge=1)] | None = None
-    hash_block_size: Annotated[int, Field(ge=1)] | None = None
+    block_size: BlockSize | None = None
+    hash_block_size: BlockSize | None = None
     num_spec: Annotated[int, Field(ge=0, le=1024)] | None = None
     num_speculative_blocks: Count | None = None
-    num_blocks: Annotated[int, Field(ge=2)] | None = None
+    num_blocks: Annotated[int, Field(ge=2, le=MOST_RECORDED_BLOCKS)] | None = None
     max_num_seqs: Count | None = None
     max_num_batched_tokens: Count | None = None
     max_model_len: Count | None = None
@@ -67,9 +77,9 @@ class Settings(_Data):
     full_cuda_graphs: bool | None = None
     async_scheduling: bool | None = None
     prefix_caching: bool | None = None
-    replayssm_buffer_len: Count | None = None
+    replayssm_buffer_len: Tokens | None = None
     prefill_checkpoint_blocks: Count | None = None
-    chunk_size: Count | None = None
+    chunk_size: BlockSize | None = None
     parallel_drafting: bool | None = None
 
 
@@ -122,7 +132,7 @@ class Cut(_Data):
     """Columns from ``start`` on; those before are as they were."""
 
     start: Count = 0
-    ids: list[int]
+    ids: list[Number]
 
     def after(self, before: tuple[int, ...] | None) -> tuple[int, ...] | None:
         """The whole list; None where it goes on from columns that are not known."""
@@ -140,10 +150,10 @@ class _Event(_Data):
 class RequestCame(_Event):
     event: Literal["request"]
     id: RequestId
-    prompt: Count | None = None
+    prompt: Tokens | None = None
     max_tokens: Count | None = None
     prefix: list[int] | None = None
-    tokens: list[int] | None = None
+    tokens: list[Number] | None = None
     salted: bool | None = None
 
 
@@ -158,13 +168,13 @@ class Scheduled(_Data):
 
     id: RequestId
     kind: RequestKind
-    computed: Count
-    scheduled: Count
-    drafts: Count = 0
-    known: Count | None = None
-    prompt: Count | None = None
+    computed: Tokens
+    scheduled: Tokens
+    drafts: Tokens = 0
+    known: Tokens | None = None
+    prompt: Tokens | None = None
     padded_tail: bool = False
-    tokens: list[int] | None = None
+    tokens: list[Number] | None = None
 
     @property
     def end(self) -> int:
@@ -181,9 +191,16 @@ class Scheduled(_Data):
         return self.running + accepted - 1
 
 
+def within_a_step(requests: list[Scheduled]) -> list[Scheduled]:
+    scheduled = sum(request.scheduled for request in requests)
+    if scheduled > MOST_STEP_TOKENS:
+        raise ValueError(f"{scheduled} tokens in one step, at most {MOST_STEP_TOKENS} are read")
+    return requests
+
+
 class Schedule(_Event):
     event: Literal["schedule"]
-    requests: list[Scheduled]
+    requests: Annotated[list[Scheduled], AfterValidator(within_a_step)]
     finished: list[RequestId] | None = None
     preempted: list[RequestId] | None = None
     waiting: list[RequestId] | None = None
@@ -194,10 +211,10 @@ class Blocks(_Event):
     event: Literal["blocks"]
     lists: dict[RequestId, list[Cut | None]]
     gone: list[RequestId] | None = None
-    registered: dict[int, str | None] | None = None
-    refs: dict[int, Count] | None = None
-    free_queue: list[int] | None = None
-    remembered: dict[RequestId, int | None] | None = None
+    registered: dict[Number, str | None] | None = None
+    refs: dict[Number, Count] | None = None
+    free_queue: list[Number] | None = None
+    remembered: dict[RequestId, Number | None] | None = None
     whole: bool = False
 
 
@@ -206,16 +223,16 @@ class Rows(_Event):
     order: list[RequestId]
     rows: dict[RequestId, list[Cut | None]]
     computed: dict[RequestId, Count] | None = None
-    accepted: dict[RequestId, int] | None = None
-    slots: dict[RequestId, int] | None = None
+    accepted: dict[RequestId, Number] | None = None
+    slots: dict[RequestId, Number] | None = None
 
 
 class CopiedBlocks(_Data):
     """Source and destination of a copy in one group; ``state`` None: of all its states."""
 
     group: Count
-    src: int | None
-    dst: int | None
+    src: Number | None
+    dst: Number | None
     state: str | None = None
 
 
@@ -223,25 +240,25 @@ class CopyRow(_Data):
     """What a copy phase was given and decided for one request."""
 
     id: RequestId
-    column: int | None = None
-    accepted: int | None = None
-    accepted_out: int | None = None
-    src_col: int | None = None
-    dst_col: int | None = None
-    bias: int | None = None
+    column: Number | None = None
+    accepted: Number | None = None
+    accepted_out: Number | None = None
+    src_col: Number | None = None
+    dst_col: Number | None = None
+    bias: Number | None = None
     copies: bool | None = None
     blocks: list[CopiedBlocks] | None = None
     # What the postprocess was staged with.
-    computed: int | None = None
-    scheduled: int | None = None
-    drafts: int | None = None
-    new_computed: int | None = None
+    computed: Number | None = None
+    scheduled: Number | None = None
+    drafts: Number | None = None
+    new_computed: Number | None = None
 
 
 class PreCopy(_Event):
     event: Literal["pre_copy"]
     rows: list[CopyRow]
-    columns_before: dict[RequestId, int] | None = None
+    columns_before: dict[RequestId, Number] | None = None
     forgotten: list[RequestId] | None = None
 
 
@@ -252,12 +269,14 @@ class Built(_Event):
     group: Count
     builder: str | None = None
     inputs: dict[str, Any] | None = None
-    fields: dict[str, Any]
+    fields: Annotated[
+        dict[str, Annotated[Any, AfterValidator(checked_field)]], AfterValidator(checked_names)
+    ]
 
 
 class Accept(_Event):
     event: Literal["accept"]
-    counts: dict[RequestId, int] | None = None
+    counts: dict[RequestId, Number] | None = None
     sampled: dict[RequestId, Count] | None = None
 
 
@@ -268,7 +287,7 @@ class PostCopy(_Event):
 
 class Commit(_Event):
     event: Literal["commit"]
-    computed: dict[RequestId, int] | None = None
+    computed: dict[RequestId, Number] | None = None
     known: dict[RequestId, Count] | None = None
     finished: list[RequestId] | None = None
 
@@ -280,7 +299,7 @@ class StateBytes(_Event):
     layer: Count
     state: str
     block: Count
-    data: str
+    data: Annotated[str, AfterValidator(checked_base64)]
 
 
 class Note(_Data):

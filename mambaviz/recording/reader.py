@@ -68,7 +68,8 @@ class Reader:
     def _read_head(self) -> Head:
         raw = self._next().removeprefix(b"\xef\xbb\xbf")
         if not raw.strip():
-            raise RecordingError(f"{self.name} is empty: a recording begins with its head")
+            what = "begins with an empty line" if raw else "is empty"
+            raise RecordingError(f"{self.name} {what}: a recording begins with its head")
         try:
             found = json.loads(raw)
         except (ValueError, RecursionError):

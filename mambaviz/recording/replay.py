@@ -8,12 +8,17 @@ so one layer stands for all of a group.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from mambaviz.columns import last_column
-from mambaviz.limits import MOST_BLOCKS, MOST_RECORDED_STEPS, MOST_REQUESTS
+from mambaviz.limits import (
+    LONGEST_RECORDED_LINE,
+    MOST_BLOCKS,
+    MOST_RECORDED_STEPS,
+    MOST_REQUESTS,
+)
 from mambaviz.recording.cut import WHOLE, Span
 from mambaviz.recording.judge import Judge
 from mambaviz.recording.lines import CopyRow, Group, Head, Scheduled
@@ -47,6 +52,7 @@ from mambaviz.trace import (
 )
 
 MOST_TOKENS = 4_096  # of a request, which are drawn one by one
+MOST_GROUPS = 64
 NOTHING = Tables(rows={}, registered={}, free_queue=[], block_roles=["null"])
 
 
@@ -98,7 +104,7 @@ def replay(
     verdicts: list[Verdict] = []
     checks: list[list[InvariantCheck]] = []
     classes: list[dict[str, bool]] = []
-    for step in Gatherer().steps(reader.lines()):
+    for step in Gatherer(reader.remarks).steps(reader.lines()):
         found = judge.step(step)
         if not span.holds(step.index):
             continue
@@ -144,7 +150,9 @@ class _Builder:
         _refuse_what_is_too_large(self.head, self.names, self.steps)
         self.states = _states(self.head.groups or [])
         self.groups = max(
-            len(self.head.groups or ()), *(len(r) for s in self.steps for r in _rows_of(s)), 1
+            len(self.head.groups or ()),
+            *(len(r) for s in self.steps for r in _rows_of(s, self.names)),
+            1,
         )
         self.scenario = _scenario(self.head, self.steps, self.names, self.states)
         self.tables = NOTHING
@@ -417,12 +425,17 @@ class _Builder:
         return self._with_rows(rows)
 
     def _changes(self, step: RecordedStep, phase: PhaseName) -> list[BlockChange]:
-        known = {(s.layer, s.state) for s in self.states}
-        return [
-            BlockChange(layer=one.layer, state=one.state, block=one.block, data=one.data)  # type: ignore[arg-type]
-            for one in step.states
-            if one.after == phase and (one.layer, one.state) in known
-        ]
+        known = {(s.layer, s.state): s for s in self.states}
+        found = []
+        for one in step.states:
+            spec = known.get((one.layer, one.state))  # type: ignore[arg-type]
+            if spec is not None and one.after == phase:
+                change = BlockChange(
+                    layer=one.layer, state=spec.state, block=one.block, data=one.data
+                )
+                _refuse_other_bytes(spec, step.index, change)
+                found.append(change)
+        return found
 
     # ------------------------------------------------------------------ decisions and copies
 
@@ -492,6 +505,9 @@ class _Builder:
         )
         src = named.src if named else ids[source] if 0 <= source < len(ids) else None
         dst = named.dst if named else ids[row.dst_col] if 0 <= row.dst_col < len(ids) else None
+        inside = 0 <= source < len(ids) and 0 <= row.dst_col < len(ids)
+        if src and dst and not inside:  # named by the line, at columns where nothing can be drawn
+            src = dst = None
         stopped = None if src and dst else "it names the null block or a column outside the row"
         rows = spec.shape[0] if self.scenario.engine.layout == "SD" else spec.shape[-1]
         part = 1.0 if spec.state == "temporal" else max(0, rows - row.bias) / max(rows, 1)
@@ -513,9 +529,11 @@ class _Builder:
         )
 
 
-def _rows_of(step: RecordedStep) -> list[GroupRows]:
-    lists = list(step.blocks.lists.values()) if step.blocks is not None else []
-    return lists + (list(step.rows.rows.values()) if step.rows is not None else [])
+def _rows_of(step: RecordedStep, names: Collection[str]) -> list[GroupRows]:
+    """Lists and worker rows of the requests that are drawn."""
+    lists = step.blocks.lists if step.blocks is not None else {}
+    rows = step.rows.rows if step.rows is not None else {}
+    return [found[name] for found in (lists, rows) for name in names if name in found]
 
 
 def _missing(step: RecordedStep) -> list[PhaseName]:
@@ -548,11 +566,41 @@ def _refuse_what_is_too_large(
             f"a block covers {widest} tokens, and the pictures take {MOST_TOKENS}; the log and the "
             "verdicts take any"
         )
+    mine = [r for s in steps for r in _rows_of(s, names)]
+    groups = max(len(head.groups or ()), *(len(r) for r in mine), 0)
+    columns = max((len(row or ()) for r in mine for row in r), default=0)
+    for number, most, what in (
+        (groups, MOST_GROUPS, "cache groups"),
+        (columns, MOST_TOKENS, "columns in a row"),  # no more than tokens
+    ):
+        if number > most:
+            raise RecordingError(
+                f"there are {number} {what}, and the pictures take {most}; the log and the "
+                "verdicts take any"
+            )
+    largest = max((spec.num_bytes for spec in _states(head.groups or ())), default=0)
+    if head.states and largest > LONGEST_RECORDED_LINE:
+        raise RecordingError(
+            f"a state has {largest} bytes, and a line, which would have to hold them, at most "
+            f"{LONGEST_RECORDED_LINE}"
+        )
     longest = max((r.end for s in steps for r in s.requests if r.id in names), default=0)
     if longest > MOST_TOKENS:
         raise RecordingError(
             f"a request has {longest} tokens, and the pictures take {MOST_TOKENS}: choose other "
             "requests; the log and the verdicts take any"
+        )
+
+
+def _refuse_other_bytes(spec: StateSpec, step: int, change: BlockChange) -> None:
+    """Bytes that are not those of the shape in the head cannot be read as numbers."""
+    where = f"step {step}, {spec.state} state of block {change.block}"
+    if spec.dtype not in get_args(StateSpec.model_fields["dtype"].annotation):
+        raise RecordingError(f"{where}: bytes of {spec.dtype[:40]!r} cannot be shown")
+    if len(change.raw) != spec.num_bytes:
+        raise RecordingError(
+            f"{where}: {len(change.raw)} bytes, where the head’s shape {spec.shape} has "
+            f"{spec.num_bytes}"
         )
 
 

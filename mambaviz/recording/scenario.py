@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from mambaviz.limits import MOST_REQUESTS, MOST_TOKENS
 from mambaviz.recording.lines import Head
 from mambaviz.recording.reader import RecordingError
 from mambaviz.recording.steps import RecordedStep
@@ -29,6 +30,11 @@ def scenario_of(head: Head, steps: Sequence[RecordedStep]) -> Scenario:
             "it does not begin where its engine began, so no run can begin with it"
         )
     names = _names(steps)
+    if len(names) > MOST_REQUESTS:
+        raise RecordingError(
+            f"it has {len(names)} requests, and our engine takes {MOST_REQUESTS}; cut it to fewer "
+            "steps"
+        )
     links = {a: i for i, a in enumerate(dict.fromkeys(_aliases(steps)))}
     data = {
         "name": (head.title or f"{head.engine} {head.engine_version}")[:200],
@@ -143,6 +149,8 @@ def _request(
     prompt = came.prompt if came is not None else ran[0][1].prompt if ran else None
     if not prompt:
         raise RecordingError(f"the length of {name}’s prompt was not recorded")
+    if prompt > MOST_TOKENS:
+        raise RecordingError(f"{name} has a prompt of {prompt} tokens, more than {MOST_TOKENS}")
     first = came.step if came is not None else ran[0][0].index
     plan: dict[str, Any] = {
         "id": name,
@@ -169,8 +177,10 @@ def _prompt(head: Head, number: int, length: int, prefix: Sequence[int]) -> list
     size = head.settings.hash_block_size or head.settings.block_size or length
     tokens: list[int] = []
     for link in prefix:
+        if len(tokens) >= length:
+            break
         start = _ALIAS_TOKENS + link * size
-        tokens += range(start, start + size)
+        tokens += range(start, start + min(size, length))
     own = _OWN_TOKENS + 1000 * number
     tokens = tokens[:length]
     return tokens + [own + at for at in range(len(tokens), length)]

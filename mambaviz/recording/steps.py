@@ -99,9 +99,14 @@ def _of(rows: Mapping[str, GroupRows], request: str, group: int) -> Row | None:
 
 
 class Gatherer:
-    """Puts lines into their steps and gives out steps in order, each once it is whole."""
+    """Puts lines into their steps and gives out steps in order, each once it is whole.
 
-    def __init__(self) -> None:
+    Lines that come too late for that are left out, which a sentence among ``remarks`` says.
+    """
+
+    def __init__(self, remarks: list[str] | None = None) -> None:
+        self._remarks = remarks if remarks is not None else []
+        self._late: list[int] = []  # steps of lines that come when the step was given out
         self._open: dict[int, RecordedStep] = {}
         self._lists: dict[str, GroupRows] = {}
         self._registered: dict[int, str] | None = None
@@ -118,10 +123,17 @@ class Gatherer:
                 self._note(line)
             elif not isinstance(line, End):
                 step = self._step(line.step)
-                if step is not None:
+                if step is None:
+                    self._late.append(line.step)
+                else:
                     self._take(step, line)
                     yield from self._whole(line.step - OPEN_STEPS)
         yield from self._whole(max(self._open, default=-1))
+        if self._late:
+            self._remarks.append(
+                f"{len(self._late)} lines were left out, the first one of step {self._late[0]}: "
+                "later steps stand before them, and a recording has its steps in order."
+            )
 
     def _step(self, index: int) -> RecordedStep | None:
         """The open step of a number; None for one that was given out already."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mambaviz.recording.checked import is_tensor
 from mambaviz.recording.lines import Built
 from mambaviz.trace import MetadataField, TensorRecord
 
@@ -14,7 +15,7 @@ def built_fields(built: Built) -> list[MetadataField]:
 
 
 def _value(value: Any) -> Any:
-    if isinstance(value, dict) and "dtype" in value and "shape" in value:
+    if is_tensor(value):
         return TensorRecord(
             dtype=str(value["dtype"]),
             shape=value["shape"],

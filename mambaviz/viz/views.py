@@ -478,7 +478,8 @@ class Frame:
 
     def is_kept(self, block: int) -> bool:
         """Whether the pool keeps a block cached, whatever the rows say."""
-        return self.tables.block_roles[block] == "cached"
+        roles = self.tables.block_roles
+        return 0 <= block < len(roles) and roles[block] == "cached"  # a recorded id may be none
 
     def _holder(self, request: str, group: int, block: int) -> str:
         """Another request in whose list a block stands by now, or nothing."""
