@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
+from mambaviz.limits import MOST_TOKENS
 from mambaviz.pages.wishes import Wish, answers
 from mambaviz.trace import PHASES, PhaseName
 from mambaviz.viz.assets import COMPARE_HTML, compare_css, compare_js
@@ -63,6 +64,8 @@ def reported(view: Any, asked: dict[str, Any]) -> CompareState | None:
     if not answers(view, asked):
         return None
     at, phase, marks = view.get("at"), view.get("phase"), view.get("marks")
-    if not (isinstance(at, int) and phase in PHASES and isinstance(marks, bool)):
+    if type(at) is not int or not 0 <= at <= MOST_TOKENS:  # which are more than steps
+        return None
+    if not (phase in PHASES and isinstance(marks, bool)):
         return None
     return CompareState(at, phase, marks)

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 import streamlit as st
 
+from mambaviz.limits import MOST_STEPS
 from mambaviz.pages.wishes import Wish, answers
+from mambaviz.questions import MOST_CHOICES
 from mambaviz.trace import PHASES, PhaseName
 from mambaviz.viz.assets import REPORTS_HTML, reports_css, reports_js
 from mambaviz.viz.reports.payload import ReportPayload
@@ -66,8 +68,8 @@ def reported(view: Any, asked: dict[str, Any]) -> ReportState | None:
     if not answers(view, asked):
         return None
     at, phase, guess = view.get("at"), view.get("phase"), view.get("guess")
-    if not (isinstance(at, int) and at >= 0 and phase in PHASES):
+    if not (type(at) is int and 0 <= at <= MOST_STEPS and phase in PHASES):
         return None
-    if not (guess is None or (isinstance(guess, int) and guess >= SKIPPED)):
+    if not (guess is None or (type(guess) is int and SKIPPED <= guess < MOST_CHOICES)):
         return None
     return ReportState(at, phase, guess)

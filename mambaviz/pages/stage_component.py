@@ -67,7 +67,9 @@ def stage(
         on_view_change=on_move or _nothing,
         on_drawn_change=_nothing,
     )
-    return reported(result.view, asked) or wish.place
+    found = reported(result.view, asked)
+    is_there = found is not None and payload.has(found.step, found.request, found.layer)
+    return found if found is not None and is_there else wish.place
 
 
 def is_drawn(payload: StagePayload, key: str) -> bool:
@@ -86,7 +88,9 @@ def reported(view: Any, asked: dict[str, Any]) -> StageState | None:
         return None
     step, phase, layer = view.get("step"), view.get("phase"), view.get("layer")
     request = view.get("request")
-    if not (isinstance(step, int) and phase in PHASES and isinstance(layer, int)):
+    if type(step) is not int or type(layer) is not int or min(step, layer) < 0:
+        return None
+    if phase not in PHASES:
         return None
     request = request if isinstance(request, str) else None
     return StageState(step, phase, request, layer, view.get("details") is True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import streamlit as st
 
+from mambaviz.limits import MOST_BLOCKS, MOST_STEPS
 from mambaviz.pages import state
 from mambaviz.trace import PHASES
 from mambaviz.viz.tabs.html import tabs_css, tabs_js
@@ -35,7 +36,7 @@ def figure(html: str, *, key: str, run: str) -> None:
 
     def choose() -> None:
         block = st.session_state.get(key, {}).get("block")
-        if isinstance(block, int):
+        if type(block) is int and 0 <= block < MOST_BLOCKS:
             st.session_state[CHOSEN] = (run, block)
 
     _mount()(key=key, data={"html": html}, on_go_change=go, on_block_change=choose)
@@ -43,7 +44,7 @@ def figure(html: str, *, key: str, run: str) -> None:
 
 def go_to(step: Any, phase: Any) -> None:
     """Ask the stage for a moment, if what the browser said is one."""
-    if isinstance(step, int) and step >= 0 and phase in PHASES:
+    if type(step) is int and 0 <= step <= MOST_STEPS and phase in PHASES:
         state.update(step=step, phase=phase)
 
 

@@ -61,6 +61,8 @@ class StagePayload:
     text: str
     about: tuple[tuple[str, ...], ...]  # by frame, the requests that its events are about
     opening: tuple[int, PhaseName]  # the first copy, or what breaks first, or the start
+    requests: frozenset[str]
+    layers: int
 
     @cached_property
     def packed(self) -> str:
@@ -71,6 +73,11 @@ class StagePayload:
         if len(self.text) < PACK_FROM:
             return self.text
         return base64.b64encode(gzip.compress(self.text.encode(), 6, mtime=0)).decode()
+
+    def has(self, step: int, request: str | None, layer: int) -> bool:
+        """Whether there is such a place in the run."""
+        known = request is None or request in self.requests
+        return known and step < len(self.about) // len(PHASES) and layer < self.layers
 
     def request_at(self, step: int, phase: PhaseName) -> str | None:
         """The request that a view opens with which names none: the latest event's, up to there;
@@ -90,7 +97,14 @@ def stage_payload(trace: Trace, progress: Callable[[int], None] | None = None) -
     about = tuple(
         requests_about(step, phase) for step in trace.steps for phase in range(len(PHASES))
     )
-    return StagePayload(f"{trace.scenario_hash}:{trace.backend}", text, about, first_event(trace))
+    return StagePayload(
+        f"{trace.scenario_hash}:{trace.backend}",
+        text,
+        about,
+        first_event(trace),
+        frozenset(plan.id for plan in trace.scenario.requests),
+        trace.scenario.layer.num_layers,
+    )
 
 
 @contextmanager

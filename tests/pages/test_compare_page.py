@@ -287,7 +287,8 @@ def test_a_report_counts_while_it_answers_to_the_wish() -> None:
     assert reported(view, asked) == CompareState(4, "commit", False)
     assert reported(view, {**asked, "wish": 2}) is None
     assert reported({**view, "phase": "lunch"}, asked) is None
-    assert reported({**view, "at": "4"}, asked) is None
+    for at in ("4", -1, True, 10**30):
+        assert reported({**view, "at": at}, asked) is None
     assert reported("gone", asked) is None
 
 

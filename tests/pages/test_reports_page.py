@@ -152,6 +152,8 @@ ASKED = {"run": "S03", "wish": 1}
         ({"at": -1, "phase": "forward", "guess": None}, None),
         ({"at": 1, "phase": "forward", "guess": "2"}, None),
         ({"at": "1", "phase": "forward", "guess": None}, None),
+        ({"at": 10**30, "phase": "forward", "guess": None}, None),
+        ({"at": 1, "phase": "forward", "guess": 10**30}, None),
     ],
 )
 def test_what_the_browser_says_is_checked(
