@@ -397,7 +397,7 @@ def explain(error: ValidationError, grammar: Grammar | None = None) -> str:
         return f"{_place(location)}: must be {grammar.choices[choice]}"
     place = _place(location)
     if not place:
-        whole = grammar.whole.__name__.lower()
+        whole = grammar.called or grammar.whole.__name__.lower()
         return f"a {whole} must be an object of fields" if "model" in first["type"] else message
     if first["type"] == "missing":
         return f"{place}: this field is required"
@@ -421,6 +421,7 @@ class Grammar:
     whole: type[BaseModel]
     parts: Mapping[str, type[BaseModel]]
     choices: Mapping[str, str]
+    called: str = ""  # the whole, in a sentence; empty: as its class
 
     def model_at(self, parents: Sequence[int | str]) -> type[BaseModel]:
         return self.parts.get(str(parents[0]), self.whole) if parents else self.whole

@@ -282,7 +282,7 @@ def load(path: Path) -> LaunchInputs:
     return parse(path.read_text(encoding="utf-8"))
 
 
-GRAMMAR = Grammar(LaunchInputs, {"rows": LaunchRow}, choices={})
+GRAMMAR = Grammar(LaunchInputs, {"rows": LaunchRow}, choices={}, called="launch")
 
 
 def _explain(error: ValidationError) -> str:

@@ -187,9 +187,12 @@ def parse_config(text: str) -> Model:
         raise SizesError("there is no text; a config.json is an object such as {…}")
     try:
         data = json.loads(text.removeprefix("\ufeff"))
+        json.dumps(data, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise SizesError(f"this is not JSON: {error.msg} at {place}") from None
+    except UnicodeEncodeError:
+        raise SizesError("this is not JSON: half of a \\u surrogate pair is no text") from None
     except (RecursionError, ValueError):  # ValueError: a number of thousands of digits
         raise SizesError("this is not the JSON of a config: far too deep, or too long") from None
     if not isinstance(data, dict):

@@ -76,6 +76,8 @@ def test_two_requests_cannot_share_a_slot() -> None:
 def test_text_that_is_no_json_is_said() -> None:
     with pytest.raises(LaunchError, match="this is not JSON"):
         parse("{")
+    with pytest.raises(LaunchError, match="a launch must be an object of fields"):
+        parse("[]")
 
 
 def test_the_table_shows_what_the_kernel_reads() -> None:

@@ -256,6 +256,7 @@ def bad(text: str) -> str:
         ("[" * 100_000, "this is not the JSON of a config"),
         ("1" * 5000, "this is not the JSON of a config"),
         ("x" * 1_000_001, "this text has 1,000,001 characters"),
+        ('{"model_type": "\\ud800"}', "this is not JSON: half of a"),
         ("{}", "this names no architecture whose rule is known"),
     ],
 )
