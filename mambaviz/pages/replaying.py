@@ -31,7 +31,7 @@ from mambaviz.recording.lines import Head
 from mambaviz.recording.reader import Reader, RecordingError
 from mambaviz.recording.replay import Replay, request_names
 from mambaviz.recording.rules import RULES, Verdict
-from mambaviz.recording.scenario import agreeing_steps, scenario_of
+from mambaviz.recording.scenario import Parting, parting, scenario_of
 from mambaviz.recording.shelf import OWN_FILE, example_head, examples
 from mambaviz.recording.told import step_lines, verdict_lines
 from mambaviz.scenario import Scenario, ScenarioError
@@ -448,15 +448,14 @@ def _try_as_scenario(shown: Shown) -> None:
     try:
         scenario = scenario_of(shown.whole.head, shown.whole.steps)
         workload.within(scenario, USUAL)
-        agreed = _agreed(shown.run.trace.scenario_hash, scenario, shown.whole, step)
+        apart = _apart(shown.run.trace.scenario_hash, scenario, shown.whole, step)
     except (RecordingError, ScenarioError) as error:
         state.say(f"This recording cannot be shown as a scenario: {error}.")
         return
-    if agreed <= step:
-        where = f"up to step {agreed - 1}" if agreed else "not even in step 0"
+    if apart is not None:
         state.say(
-            f"Our engine gives the requests the recorded lists {where}, so step {step} cannot be "
-            "shown as a scenario."
+            f"Step {step} cannot be shown as a scenario: our engine does otherwise than the "
+            f"recorded one from step {apart.step} on, where {apart.what}."
         )
         return
     state.show(scenario)
@@ -464,12 +463,12 @@ def _try_as_scenario(shown: Shown) -> None:
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
-def _agreed(_hash: str, _scenario: Scenario, _whole: Replay, step: int) -> int:
-    """Steps in which our engine and the recorded one agree, looked at up to one step."""
+def _apart(_hash: str, _scenario: Scenario, _whole: Replay, step: int) -> Parting | None:
+    """Where our engine and the recorded one part, looked at up to one step."""
     from mambaviz.engine import iter_steps
 
     wanted = _whole.steps[: step + 1]
-    return agreeing_steps(iter_steps(_scenario, backend="reference"), wanted)
+    return parting(iter_steps(_scenario, backend="reference"), wanted)
 
 
 def _export(shown: Shown) -> None:

@@ -1,12 +1,14 @@
 """A recording as a scenario of ours: same prompts as far as they were equal, same acceptance.
 
-It is only worth showing where our engine does what the recorded one did. `agreeing_steps` says how
-far that is: both give every request the same lists, id by id. Up to there bytes are real again.
+It is only worth showing where our engine does what the recorded one did. `parting` says where that
+ends: till then both give every request the same lists, id by id, and bytes are real again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from mambaviz.limits import MOST_REQUESTS, MOST_TOKENS
@@ -53,28 +55,70 @@ def scenario_of(head: Head, steps: Sequence[RecordedStep]) -> Scenario:
         raise RecordingError(f"our engine takes no such run: {error}") from None
 
 
-def agreeing_steps(ours: Iterable[Step], recorded: Sequence[RecordedStep]) -> int:
-    """How many steps, from the first on, give every scheduled request the recorded lists."""
-    count = 0
-    for step, theirs in zip(ours, recorded, strict=False):
-        if step.order != [request.id for request in theirs.requests]:
-            return count
-        tables = next((p.tables for p in step.phases if p.name == "allocate"), None)
-        for request in theirs.requests:
-            mine = step.requests[request.id]
-            if (mine.num_computed, mine.num_scheduled, mine.drafts) != (
-                request.computed,
-                request.scheduled,
-                request.drafts,
-            ):
-                return count
-            lists = theirs.blocks.lists.get(request.id) if theirs.blocks is not None else None
-            if tables is not None and lists is not None:
-                found = tables.rows[request.id].block_list
-                if [list(ids or ()) for ids in lists] != found:
-                    return count
-        count += 1
-    return count
+@dataclass(frozen=True)
+class Parting:
+    """Where two engines do not do the same any more, and with which numbers."""
+
+    step: int
+    what: str
+
+
+def parting(ours: Iterable[Step], recorded: Sequence[RecordedStep]) -> Parting | None:
+    """The first difference in what the scheduled requests are given; None: there is none."""
+    steps = iter(ours)
+    for theirs in recorded:
+        step = next(steps, None)
+        what = "our run is over before it" if step is None else _difference(step, theirs)
+        if what:
+            return Parting(theirs.index, what)
+    return None
+
+
+def _difference(ours: Step, theirs: RecordedStep) -> str:
+    """The first request that differs, and in what: both values. Empty: none does."""
+    order = [request.id for request in theirs.requests]
+    if ours.order != order:
+        return _other_order(ours.order, order)
+    tables = next((p.tables for p in ours.phases if p.name == "allocate"), None)
+    for request in theirs.requests:
+        mine = ours.requests[request.id]
+        for name, recorded, own in (
+            ("tokens computed before", request.computed, mine.num_computed),
+            ("tokens scheduled", request.scheduled, mine.num_scheduled),
+            ("drafts", request.drafts, mine.drafts),
+        ):
+            if recorded != own:
+                return f"{request.id} has {recorded} {name} in the recording and {own} in our run"
+        lists = theirs.blocks.lists.get(request.id) if theirs.blocks is not None else None
+        if tables is not None and lists is not None:
+            found = tables.rows[request.id].block_list
+            what = _other_list([list(ids or ()) for ids in lists], found)
+            if what:
+                return f"{request.id}’s list{what}"
+    return ""
+
+
+def _other_order(ours: Sequence[str], theirs: Sequence[str]) -> str:
+    pairs = enumerate(zip_longest(theirs, ours, fillvalue="nobody"))
+    place, (recorded, own) = next((at, pair) for at, pair in pairs if pair[0] != pair[1])
+    where = f"after {ours[place - 1]}" if place else "first"
+    return f"{recorded} is scheduled {where} in the recording and {own} in our run"
+
+
+def _other_list(theirs: Sequence[Sequence[int]], ours: Sequence[Sequence[int]]) -> str:
+    """The first column that differs, with the block in it on both sides."""
+    for group, (recorded, own) in enumerate(zip_longest(theirs, ours, fillvalue=())):
+        where = f" in group {group}" if max(len(theirs), len(ours)) > 1 else ""
+        for column, blocks in enumerate(zip_longest(recorded, own)):
+            if blocks[0] != blocks[1]:
+                first, second = map(_block, blocks)
+                place = f"{where} has in column {column}"
+                return f"{place} {first} in the recording and {second} in our run"
+    return ""
+
+
+def _block(block: int | None) -> str:
+    return "nothing" if block is None else f"block {block}" if block else "the null block"
 
 
 def _names(steps: Sequence[RecordedStep]) -> list[str]:

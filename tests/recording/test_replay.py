@@ -8,7 +8,7 @@ import pytest
 
 from mambaviz.recording.reader import RecordingError
 from mambaviz.recording.replay import Replay, replay
-from mambaviz.recording.scenario import agreeing_steps, scenario_of
+from mambaviz.recording.scenario import Parting, parting, scenario_of
 from mambaviz.recording.steps import Gatherer
 from mambaviz.trace import PHASES, PhaseName, Trace
 from mambaviz.viz.payload import stage_payload
@@ -115,9 +115,41 @@ def test_our_engine_reproduces_our_recordings(name: str) -> None:
     from mambaviz.engine import iter_steps
 
     ours = list(iter_steps(scenario, backend="reference"))
-    assert agreeing_steps(ours, steps) == len(steps)
     other = steps_of(lines_of(preset_trace("accepted-past-the-boundary")))
-    assert agreeing_steps(ours, other) < len(other)
+    assert parting(ours, steps) is None
+    assert parting(ours, other) is not None
+
+
+@pytest.mark.parametrize(
+    ("event", "changed", "says"),
+    [
+        ("schedule", {"scheduled": 7}, "B has 7 tokens scheduled in the recording and 3 in our"),
+        ("schedule", {"id": "C"}, "C is scheduled after A in the recording and B in our run"),
+        (
+            "blocks",
+            {"ids": [0, 5, 6, 11]},
+            "B’s list has in column 4 block 11 in the recording and block 8",
+        ),
+    ],
+)
+def test_the_first_difference_names_request_place_and_both_values(
+    event: str, changed: dict[str, object], says: str
+) -> None:
+    trace = preset_trace("drafts-meet-the-boundary")
+    lines = [json.loads(line) for line in lines_of(trace)]
+    line = next(one for one in lines if (one["event"], one.get("step")) == (event, 2))
+    (line["requests"][1] if event == "schedule" else line["lists"]["B"][0]).update(changed)
+    found = parting(trace.steps, steps_of([json.dumps(one) + "\n" for one in lines]))
+    assert found is not None
+    assert found.step == 2
+    assert found.what.startswith(says)
+
+
+def test_a_recording_goes_on_behind_our_run() -> None:
+    trace = preset_trace("plain-decode")
+    last = len(trace.steps) - 1
+    found = parting(trace.steps[:last], steps_of(lines_of(trace)))
+    assert found == Parting(last, "our run is over before it")
 
 
 def test_a_block_too_large_to_draw_is_refused() -> None:
