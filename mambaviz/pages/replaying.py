@@ -27,15 +27,15 @@ from mambaviz.pages.state import RECORDING_TABS, PageState
 from mambaviz.pages.turns import process_turns
 from mambaviz.pages.wishes import standing
 from mambaviz.pages.work_store import WorkStore
+from mambaviz.recording.exported import recording_html
 from mambaviz.recording.lines import Head
 from mambaviz.recording.reader import Reader, RecordingError
 from mambaviz.recording.replay import Replay, request_names
-from mambaviz.recording.rules import RULES, Verdict
 from mambaviz.recording.scenario import Parting, parting, scenario_of
 from mambaviz.recording.shelf import OWN_FILE, example_head, examples
 from mambaviz.recording.told import step_lines, verdict_lines
+from mambaviz.recording.verdict_table import VERDICT_CSS, verdict_table
 from mambaviz.scenario import Scenario, ScenarioError
-from mambaviz.viz.export import replay_html
 from mambaviz.viz.stamp import run_name
 
 MOST_MB = MOST_RECORDING_MB
@@ -296,33 +296,13 @@ def _tabs(shown: Shown, at: StageState) -> None:
     here = [verdict for verdict in shown.whole.verdicts if verdict.step == step.index]
     if verdicts.open:
         with verdicts:
+            st.html(f"<style>{VERDICT_CSS}</style>")
             st.html(verdict_table(shown.whole.verdicts, step.index))
     if log.open:
         with log:
             first = bool(here) and shown.whole.first is here[0]
             lines = [*step_lines(step), *verdict_lines(here, first=first)]
             st.code("\n".join(lines), language=None, wrap_lines=True)
-
-
-MOST_ROWS = 200  # verdicts that the table lists
-
-
-def verdict_table(verdicts: tuple[Verdict, ...], now: int) -> str:
-    """Every verdict in a row; those of the step on screen are marked."""
-    if not verdicts:
-        return "<p>Nothing in this recording contradicts the rules.</p>"
-    rows = "".join(
-        f"<tr{' class=now' if verdict.step == now else ''}><td>{verdict.step}</td>"
-        f"<td>{verdict.phase}</td><td>{verdict.lamp or '–'}</td><td>{escape(verdict.rule)}</td>"
-        f"<td>{escape(verdict.request or '')}</td><td>{escape(verdict.message)}</td>"
-        f"<td>{RULES[verdict.rule].section}</td></tr>"
-        for verdict in verdicts[:MOST_ROWS]
-    )
-    left = len(verdicts) - MOST_ROWS
-    more = f"<p>… and {left} more; the command line lists all.</p>" if left > 0 else ""
-    names = ("step", "phase", "lamp", "rule", "request", "what", "section")
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    return f'<table class="mv-verdicts"><thead><tr>{head}</tr></thead>{rows}</table>{more}'
 
 
 # --------------------------------------------------------------------------------------
@@ -476,8 +456,8 @@ def _export(shown: Shown) -> None:
     place = within(shown, view)
 
     def made() -> str:
-        return replay_html(
-            shown.run.trace,
+        return recording_html(
+            shown.whole,
             step=place.step,
             phase=place.phase,
             request=place.request,

@@ -165,13 +165,13 @@ def _cut(options: argparse.Namespace, span: Span) -> int:
 
 
 def _html(options: argparse.Namespace, span: Span) -> int:
+    from mambaviz.recording.exported import recording_html
     from mambaviz.recording.replay import replay
-    from mambaviz.viz.export import replay_html
 
     only = frozenset({options.request}) if options.request else frozenset[str]()
     found = replay(open_recording(options.recording), span, only)
     with _opened(options.html) as out:
-        out.write(replay_html(found.trace, step=found.opening[0], phase=found.opening[1]))
+        out.write(recording_html(found, step=found.opening[0], phase=found.opening[1]))
     for remark in found.remarks:
         _say(remark)
     _say(found.summary)

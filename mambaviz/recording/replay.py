@@ -119,7 +119,7 @@ def replay(
         classes.append(judge.decodes)
         progress(len(steps))
     names = [name for name in request_names(steps) if not only or name in only]
-    builder = _Builder(reader.head, steps, verdicts, names[:first])
+    builder = _Builder(reader.name, reader.head, steps, verdicts, names[:first])
     trace = builder.trace(checks, classes, reader.digest.hexdigest())
     return Replay(reader.head, trace, tuple(steps), tuple(verdicts), tuple(reader.remarks))
 
@@ -135,6 +135,7 @@ def request_names(steps: Iterable[RecordedStep]) -> list[str]:
 
 @dataclass
 class _Builder:
+    name: str  # of the file
     head: Head
     steps: Sequence[RecordedStep]
     verdicts: Sequence[Verdict]
@@ -154,7 +155,7 @@ class _Builder:
             *(len(r) for s in self.steps for r in _rows_of(s, self.names)),
             1,
         )
-        self.scenario = _scenario(self.head, self.steps, self.names, self.states)
+        self.scenario = _scenario(self.name, self.head, self.steps, self.names, self.states)
         self.tables = NOTHING
         self.unknown: dict[int, list[PhaseName]] = {}
         self.left_out: dict[int, int] = {}
@@ -637,9 +638,16 @@ def _states(groups: Sequence[Group]) -> list[StateSpec]:
 
 
 def _scenario(
-    head: Head, steps: Sequence[RecordedStep], names: Sequence[str], states: Sequence[StateSpec]
+    name: str,
+    head: Head,
+    steps: Sequence[RecordedStep],
+    names: Sequence[str],
+    states: Sequence[StateSpec],
 ) -> Scenario:
-    """The recording's settings and requests in a scenario's words, not validated: it cannot run."""
+    """The recording's settings and requests in a scenario's words, not validated: it cannot run.
+
+    Without a title it is called after its file.
+    """
     settings, groups = head.settings, head.groups or []
     mamba = [group for group in groups if group.kind == "mamba"]
     longest = max((r.end for s in steps for r in s.requests), default=1)
@@ -663,7 +671,7 @@ def _scenario(
         states="both" if len(kinds) != 1 else next(iter(kinds)),
     )
     return Scenario.model_construct(
-        name=head.title or f"{head.engine} {head.engine_version}",
+        name=head.title or name,
         story=head.story or "",
         engine=engine,
         layer=layer,

@@ -22,18 +22,27 @@ KEYS = "Space plays, ← → a phase, Shift ← → a step, Home and End, E to t
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{title}</title>
+<title>mambaviz: {title}</title>
 <style>
 html,body{{margin:0}}
 body{{font-family:{sans}}}
 {light}
 @media (prefers-color-scheme: dark){{{dark}}}
 body{{background:var(--background);color:var(--text)}}
-main,footer{{padding:10px 20px;max-width:1600px;margin:auto;box-sizing:border-box}}
+body>*{{padding:10px 20px;max-width:1600px;margin:auto;box-sizing:border-box}}
+.about,.below{{font-size:13px;line-height:18px;overflow-wrap:anywhere}}
+.about{{padding-bottom:0}}
+.about b{{font-size:15px;margin-right:8px}}
+.about p,.about span,.below p{{color:var(--muted)}}
+.about p{{margin:2px 0 0}}
+.below:empty{{display:none}}
+.below h2{{font-size:15px;margin:0 0 4px}}
 footer{{color:var(--muted);font-size:12px;line-height:16px;overflow-wrap:anywhere;padding-top:0}}
 {css}
 </style></head>
-<body><main id="stage">{markup}</main>
+<body><header class="about"><b>{title}</b><span>{engine}</span>{lines}</header>
+<main id="stage">{markup}</main>
+<section class="below">{below}</section>
 <footer>{stamp}<br>{keys}</footer>
 <script type="application/json" id="data">{data}</script>
 <script type="module">
@@ -56,19 +65,26 @@ def replay_html(
     layer: int = 0,
     details: bool = True,
     payload: StagePayload | None = None,
+    remark: str = "",
+    below: str = "",
 ) -> str:
-    """The stage of a run as the text of an HTML file, opened at the given place, with or without
-    the expert panels.
+    """A run as the text of an HTML file: its name and story, and the stage opened at the given
+    place, with or without the expert panels.
 
-    ``payload`` is the run's own, where it is there already: it takes a while to make.
+    ``payload`` is the run's own, where it is there already: it takes a while to make. ``remark`` is
+    said after the story, and ``below`` is the markup of what stands below the stage.
     """
     payload = payload or stage_payload(trace)
     place = {"step": step, "phase": phase, "request": request, "layer": layer}
     asked = {**place, "details": details, "run": payload.run}
+    made = trace.recorded
     data = {"payload": payload.packed, "asked": asked, "hidden": []}
     return _PAGE.format(
         policy=_POLICY,
-        title=escape(f"mambaviz: {trace.scenario.name}"),
+        title=escape(trace.scenario.name),
+        engine=escape(f"{made.engine} {made.engine_version}" if made is not None else ""),
+        lines="".join(f"<p>{escape(text)}</p>" for text in (trace.scenario.story, remark) if text),
+        below=below,
         sans=theme.SANS,
         light=theme.css_of("html", "light"),
         dark=theme.css_of("html", "dark"),

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from mambaviz.pages import opening, replaying, state
 from mambaviz.pages.opening import RecordingJob
-from mambaviz.pages.replaying import FILE, MOST_MB, facts, not_recorded, unpacked, verdict_table
+from mambaviz.pages.replaying import FILE, MOST_MB, facts, not_recorded, unpacked
 from mambaviz.pages.state import PageState, from_link, to_link
 from mambaviz.pages.turns import Turns
 from mambaviz.pages.work_store import WorkStore
@@ -20,6 +20,7 @@ from mambaviz.recording.lines import Head, Hook
 from mambaviz.recording.reader import RecordingError, open_recording
 from mambaviz.recording.replay import Replay, replay
 from mambaviz.recording.shelf import OWN_FILE, example_head, examples
+from mambaviz.recording.verdict_table import verdict_table
 from mambaviz.viz.payload import stage_payload
 from mambaviz.viz.recorded_words import recorded_words
 from mambaviz.viz.views import frame_at
