@@ -297,6 +297,7 @@ class Violation(_Record):
     step: int
     phase: PhaseName
     message: str
+    rule: str | None = None  # of the judge of recordings (docs/recording.md)
     request: str | None = None
     group: int | None = None
     layer: int | None = None

@@ -274,6 +274,7 @@ class _Builder:
             phase=verdict.phase,
             message=f"{verdict.message}. {verdict.rule.capitalize()}, section {rule.section}: "
             f"{rule.says}",
+            rule=verdict.rule,
             request=verdict.request if verdict.request in self.names else None,
             group=verdict.group,
             layer=layer if verdict.block is not None else None,

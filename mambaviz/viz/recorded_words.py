@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mambaviz.trace import Decision, PhaseName
+from mambaviz.trace import Decision, PhaseName, Recorded, Violation
 from mambaviz.viz.views import Frame
-from mambaviz.viz.words import Span, Words, words
+from mambaviz.viz.words import Span, Words, sound_words
 
 Told = tuple[str, list[Span]]
 
@@ -26,28 +26,43 @@ def _told(frame: Frame, told: str, layer: int) -> Words:
     step, phase = frame.step, frame.phase.name
     recorded = frame.trace.recorded
     assert recorded is not None
-    broken = [
-        Span(f"{found.message}. ", "wrong") for found in step.violations if found.phase == phase
-    ][:1]
+    headline, spans = _happened(frame, recorded, told, layer)
+    broken = next((found for found in step.violations if found.phase == phase), None)
+    if broken is None:
+        return Words(headline, tuple(spans))
+    return Words(
+        _broken(broken), (Span(f"{broken.message}.", "wrong"), Span(f" {headline} "), *spans)
+    )
+
+
+def _broken(found: Violation) -> str:
+    """What a reader has to know first: the rule, and whose state it is."""
+    whose = "" if found.request is None else f" for {found.request}"
+    return (
+        f"“{(found.rule or '').capitalize()}” is broken{whose}: {found.invariant} in {found.phase}."
+    )
+
+
+def _happened(frame: Frame, recorded: Recorded, told: str, layer: int) -> Told:
+    step, phase = frame.step, frame.phase.name
     if not step.order:
-        return _without_requests(recorded.left_out.get(step.index, 0), broken)
+        return _without_requests(recorded.left_out.get(step.index, 0))
     if not recorded.knows(step.index, phase):
         text = Span("The recording has no line of it, so nothing is drawn here.")
-        return Words(f"The phase {phase} was not recorded.", (*broken, text))
+        return f"The phase {phase} was not recorded.", [text]
     if phase in _AS_EVER:
-        found = words(frame, told, layer)
-        return found if broken else Words(found.headline, found.sentence)
-    headline, spans = _TELL[phase](frame, told)
-    return Words(headline, (*broken, *spans))
+        found = sound_words(frame, told, layer)
+        return found.headline, [*found.sentence]
+    return _TELL[phase](frame, told)
 
 
-def _without_requests(left_out: int, broken: list[Span]) -> Words:
+def _without_requests(left_out: int) -> Told:
     """A step in which nobody runs, or only requests that are not drawn."""
     if not left_out:
-        return Words("Nothing is scheduled in this step.", tuple(broken))
+        return "Nothing is scheduled in this step.", []
     who = "one request runs" if left_out == 1 else f"{left_out} requests run"
     text = Span(f"In it {who} that the choice in the sidebar leaves out.")
-    return Words("None of the chosen requests runs in this step.", (*broken, text))
+    return "None of the chosen requests runs in this step.", [text]
 
 
 def pool_text(frame: Frame) -> str:

@@ -45,8 +45,14 @@ def words(frame: Frame, request: str, layer: int) -> Words:
     if not frame.step.order:
         return _nothing_scheduled(frame)
     told = request if request in frame.step.requests else frame.step.batch_order[0]
-    headline, spans = _TELL[frame.phase.name](frame, told, layer)
-    return Words(headline, tuple(_flat([*_damage(frame, told, layer), *spans])))
+    found = sound_words(frame, told, layer)
+    return Words(found.headline, (*_flat(_damage(frame, told, layer)), *found.sentence))
+
+
+def sound_words(frame: Frame, request: str, layer: int) -> Words:
+    """What the phase did to a request of this step, with no word of what broke in it."""
+    headline, spans = _TELL[frame.phase.name](frame, request, layer)
+    return Words(headline, tuple(_flat(spans)))
 
 
 def _damage(frame: Frame, request: str, layer: int) -> list[Span | str]:
