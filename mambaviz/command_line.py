@@ -34,7 +34,8 @@ OK, BROKEN, BAD_INPUT = 0, 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = parser().parse_args(arguments)
+    asked = sys.argv[1:] if arguments is None else arguments
+    options = parser().parse_args(replaying.joined(asked))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a character
             stream.reconfigure(errors="backslashreplace")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,6 +23,7 @@ from mambaviz.recording.told import head_lines, step_lines, summary, verdict_lin
 from mambaviz.scenario import one_line
 
 OK, WRONG, BAD_INPUT = 0, 1, 2
+_FROM_THE_END = re.compile(r"-\d")
 MOST_LISTED = 10_000  # verdicts in one JSON answer
 
 
@@ -31,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--request", metavar="ID", help="print what is about this request only; all are judged"
     )
     parser.add_argument(
-        "--steps", metavar="A:B", help="print these steps only: 100:400, :300, 7 or (with =) =-200:"
+        "--steps", metavar="A:B", help="print these steps only: 100:400, :300, 7 or -200:"
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the verdicts as JSON")
@@ -39,6 +41,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument(
         "--cut", type=Path, metavar="OUT", help="write a recording of these steps alone"
     )
+
+
+def joined(arguments: Sequence[str]) -> list[str]:
+    """The same with ``--steps -200:`` as ``--steps=-200:``: what begins with a dash, argparse takes
+    for an option."""
+    found: list[str] = []
+    for argument in arguments:
+        if found and found[-1] == "--steps" and _FROM_THE_END.match(argument):
+            found[-1] += f"={argument}"
+        else:
+            found.append(argument)
+    return found
 
 
 def replay_command(options: argparse.Namespace) -> int:

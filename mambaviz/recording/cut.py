@@ -30,7 +30,7 @@ class Span:
         except ValueError:
             raise RecordingError(
                 f"steps {text[:40]!r}: give a step such as 7, a range such as 100:400 (the last "
-                "one left out), :300 for the first 300 or =-200: for the last 200"
+                "one left out), :300 for the first 300 or -200: for the last 200"
             ) from None
         return cls(first, end)
 

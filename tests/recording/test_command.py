@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,8 +74,10 @@ def test_steps_and_request(sound: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert [line for line in text.splitlines() if line.startswith("step ")] == [
         line for line in text.splitlines() if line.startswith(("step 1:", "step 2:"))
     ]
-    main(["replay", str(sound), "--steps=-1:"])
-    assert "step 5:" in capsys.readouterr().out
+    for asked in (["--steps=-1:"], ["--steps", "-1:"]):
+        main(["replay", str(sound), *asked])
+        text = capsys.readouterr().out
+        assert re.findall(r"^step \d+", text, re.MULTILINE) == ["step 5"]
     main(["replay", str(sound), "--request", "B"])
     text = capsys.readouterr().out
     assert "schedule   B" in text
@@ -121,6 +124,7 @@ def test_the_steps_of_one_request(
     [
         (["nothing.jsonl"], "nothing.jsonl: cannot be read: No such file or directory"),
         (["{sound}", "--steps", "a:b"], "steps 'a:b': give a step such as 7, a range such as"),
+        (["{sound}", "--steps", "-3x"], "steps '-3x': give a step such as 7, a range such as"),
         (["{sound}", "--request", "Z", "--cut", "{tmp}/z"], "there is no request 'Z' in this"),
         (["{sound}", "--request", "Z"], "has no request 'Z'"),
         (["{sound}", "--steps", "900:950"], "none of those asked for"),
