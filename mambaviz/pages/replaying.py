@@ -33,7 +33,7 @@ from mambaviz.recording.reader import Reader, RecordingError
 from mambaviz.recording.replay import Replay, request_names
 from mambaviz.recording.scenario import Parting, parting, scenario_of
 from mambaviz.recording.shelf import OWN_FILE, example_head, examples
-from mambaviz.recording.told import step_lines, verdict_lines
+from mambaviz.recording.told import counted, step_lines, verdict_lines
 from mambaviz.recording.verdict_table import VERDICT_CSS, verdict_table
 from mambaviz.scenario import Scenario, ScenarioError
 from mambaviz.viz.stamp import run_name
@@ -54,16 +54,19 @@ def recording_store() -> WorkStore[RecordingJob]:
 
 
 def choice(shown: str | None) -> None:
-    """Example recordings to choose from; ``shown`` is the one on screen."""
-    names = [*examples()]
-    if not names:
+    """Example recordings to choose from; ``shown`` is the one on screen, an own file too."""
+    labels = {name: example_head(name).title or name for name in examples()}
+    if shown == OWN_FILE and FILE in st.session_state:
+        labels[OWN_FILE] = f"{st.session_state[FILE][0]} (own)"
+    if not labels:
         return
-    widgets.stand("recording-example", shown if shown in names else None)
+    stands = shown if shown in labels else None
+    widgets.stand("recording-example", stands, labels.get(OWN_FILE, ""))
     st.selectbox(
-        "Example recording",
-        names,
+        "Recording" if OWN_FILE in labels else "Example recording",
+        [*labels],
         key="recording-example",
-        format_func=lambda name: example_head(name).title or name,
+        format_func=lambda name: labels.get(name, name),
         placeholder="a real engine’s run",
         on_change=_take_example,
     )
@@ -78,8 +81,7 @@ def _take_example() -> None:
 def _uploader() -> None:
     number = st.session_state.get("recordings-opened", 0)
     st.file_uploader(
-        f"A recording, up to {MOST_MB} MB",
-        type=["jsonl", "gz"],
+        f"A recording (.jsonl or .jsonl.gz), up to {MOST_MB} MB",
         max_upload_size=MOST_MB,
         key=f"recording {number}",
         on_change=_take_file,
@@ -98,7 +100,16 @@ def _take_file() -> None:
 
 
 def take(name: str, data: bytes) -> None:
-    """Look at a recording from a file; one that is none changes nothing but for a sentence."""
+    """Look at a recording from a file; one that is none changes nothing but for a sentence.
+
+    The uploaders take any name: what they refuse themselves would leave the old sentence standing.
+    """
+    if not name.lower().endswith((".jsonl", ".gz")):
+        state.say(
+            f"{name} was not opened: a recording ends in .jsonl or .jsonl.gz, a scenario, which is "
+            "opened from our own runs, in .json."
+        )
+        return
     try:
         text = unpacked(name, data)
         _ = Reader(io.BytesIO(text), name).head
@@ -243,9 +254,10 @@ def _verdict(shown: Shown) -> None:
         st.success(plain(whole.summary), icon=":material/check_circle:")
         return
     first = whole.first
+    whose = "" if first.request is None else f" for {first.request}"
     told = (
-        f"{len(whole.steps)} steps, {len(whole.verdicts)} findings. The first broken step is "
-        f"{first.step}: {first.message} (section {first.section})."
+        f"Step {first.step} breaks “{first.rule}”{whose}: {first.message}. "
+        f"{counted(len(whole.verdicts), 'finding')} in {counted(len(whole.steps), 'step')}."
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         st.error(plain(told[:LONGEST_SENTENCE]), icon=":material/error:")
@@ -317,8 +329,7 @@ def _sidebar(view: PageState, job: RecordingJob | None, shown: Shown | None) -> 
             choice(view.recording)
             if job is not None:
                 head = head_of(job)
-                if head.story:
-                    st.html(f'<p class="mv-story">{escape(head.story)}</p>')
+                st.html(_story(head, job))
                 st.html(f"<h4>Recorded</h4>{facts_table(head)}{not_recorded(head)}")
             if shown is not None:
                 _requests(shown)
@@ -327,21 +338,29 @@ def _sidebar(view: PageState, job: RecordingJob | None, shown: Shown | None) -> 
                 _uploader()
             st.button("Back to our own runs", on_click=leave, width="stretch")
         with st.container(key="side-foot"):
-            left, right = st.columns(2, gap="xsmall")
+            if view.recording == OWN_FILE:
+                st.caption("A file of yours is in no link: export the replay to pass it on.")
+                if shown is not None:
+                    _export(shown)
+                return
+            left, right = st.columns([4, 5], gap="xsmall")
             with left:
-                if view.recording != OWN_FILE:
-                    shell.copy_link()
+                shell.copy_link()
             with right:
                 if shown is not None:
                     _export(shown)
-            if view.recording == OWN_FILE:
-                st.caption("A file of yours is in no link: export the replay to pass it on.")
 
 
 def head_of(job: RecordingJob) -> Head:
     if job.data is None:
         return example_head(job.title)
     return Reader(io.BytesIO(job.data), job.title).head
+
+
+def _story(head: Head, job: RecordingJob) -> str:
+    """Its name in full, since the choice above may have cut it, and what there is to see."""
+    name = head.title or job.title
+    return f'<p class="mv-story"><b>{escape(name)}</b> {escape(head.story or "")}</p>'
 
 
 def facts_table(head: Head) -> str:

@@ -153,7 +153,6 @@ def _scenario_buttons(view: PageState) -> None:
     with left, st.popover("Open JSON", width="stretch"):
         st.file_uploader(
             "A scenario (.json), or a recording of your own engine (.jsonl)",
-            type=["json", "jsonl", "gz"],
             max_upload_size=MOST_RECORDING_MB,  # a scenario has a few hundred bytes
             key=f"open {st.session_state.get('opened', 0)}",
             on_change=_open_json,

@@ -91,14 +91,17 @@ def verdict_lines(verdicts: Sequence[Verdict], *, first: bool) -> Iterator[str]:
 
 
 def summary(steps: int, verdicts: int, first: Verdict | None, rules: Iterable[str]) -> str:
-    counted = f"{steps} step{'s' * (steps != 1)}"
+    judged = counted(steps, "step")
     if first is None:
-        return f"{counted}, nothing contradicts the rules."
-    found = f"{verdicts} finding{'s' * (verdicts != 1)}"
+        return f"{judged}, nothing contradicts the rules."
     return (
-        f"{counted}, {found} ({', '.join(sorted(set(rules)))}); the first broken step is "
-        f"{first.step}: {first.sentence}."
+        f"{judged}, {counted(verdicts, 'finding')} ({', '.join(sorted(set(rules)))}); "
+        f"the first broken step is {first.step}: {first.sentence}."
     )
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _line(label: str, text: str) -> str:

@@ -29,7 +29,7 @@ def test_a_file_from_opening_to_export(browser: Browser, app_url: str, tmp_path:
     tab.sidebar.get_by_text("Open JSON").click()
     page.locator("input[type=file]").set_input_files(path)
 
-    verdict = page.get_by_text("4 steps, 2 findings. The first broken step is 1")
+    verdict = page.get_by_text("Step 1 breaks “boundary state” for A: block 1")
     expect(verdict).to_be_visible(timeout=SLOW)
     expect(page).to_have_url(re.compile("recording=file"), timeout=SLOW)
     stage = page.locator(".stage")

@@ -70,8 +70,8 @@ def test_a_file_is_judged_and_its_first_broken_step_offered(
     app.run()
     assert not app.exception
     assert [error.value for error in app.error] == [
-        "4 steps, 2 findings. The first broken step is 1: block 1 is registered for A@2, but its "
-        "conv state is the state of A after 1 tokens (section 1)."
+        "Step 1 breaks “boundary state” for A: block 1 is registered for A@2, but its conv state "
+        "is the state of A after 1 tokens. 2 findings in 4 steps."
     ]
     assert app.query_params["recording"] in ("file", ["file"])
     app.button("first-broken").click().run()
@@ -112,6 +112,19 @@ def test_a_recording_that_is_refused_gets_its_sentence(store: WorkStore[Recordin
         'run.jsonl, line 4, a line must be an object with the key "event". Try another one: the '
         "sidebar has examples, and opens files."
     ]
+
+
+def test_a_file_of_another_kind_gets_its_own_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(state, "say", said.append)
+    replaying.take("notes.txt", b"")
+    replaying.take("run.jsonl", b"")
+    assert [one.partition(":")[0] for one in said] == [
+        "notes.txt was not opened",
+        "run.jsonl was not opened",
+    ]
+    assert said[0].endswith("a recording ends in .jsonl or .jsonl.gz, a scenario, which is opened "
+                            "from our own runs, in .json.")  # fmt: skip
 
 
 def test_a_link_holds_an_example_but_no_file() -> None:
@@ -176,6 +189,16 @@ def test_the_table_marks_the_step_on_screen() -> None:
     assert "<td>boundary state</td>" in table
     assert verdict_table((), 0) == "<p>Nothing in this recording contradicts the rules.</p>"
     assert (replaying.FILE, state.OF_A_RUN[2]) == (FILE, "recording")
+
+
+def test_what_is_broken_is_the_headline_and_what_happened_follows() -> None:
+    found = replay(reader_of(LINES))
+    told = recorded_words(frame_at(found.trace, 1, "commit"), "A", 0)
+    assert told.headline == "“Boundary state” is broken for A: I1 in commit."
+    assert told.plain.startswith("block 1 is registered for A@2, but its conv state is the state")
+    assert "Computed now: A 2." in told.plain
+    sound = recorded_words(frame_at(found.trace, 1, "accept"), "A", 0)
+    assert "broken" not in sound.headline
 
 
 def test_the_requests_chosen_are_drawn_without_the_others() -> None:
