@@ -27,16 +27,16 @@ from mambaviz.pages.state import RECORDING_TABS, PageState
 from mambaviz.pages.turns import process_turns
 from mambaviz.pages.wishes import standing
 from mambaviz.pages.work_store import WorkStore
-from mambaviz.recording.exported import recording_html
 from mambaviz.recording.lines import Head
 from mambaviz.recording.reader import Reader, RecordingError
 from mambaviz.recording.replay import Replay, request_names
 from mambaviz.recording.scenario import Parting, parting, scenario_of
 from mambaviz.recording.shelf import OWN_FILE, example_head, examples
 from mambaviz.recording.told import counted, step_lines, verdict_lines
-from mambaviz.recording.verdict_table import VERDICT_CSS, verdict_table
 from mambaviz.scenario import Scenario, ScenarioError
+from mambaviz.viz.recorded_export import recording_html
 from mambaviz.viz.stamp import run_name
+from mambaviz.viz.verdict_table import VERDICT_CSS, verdict_table
 
 MOST_MB = MOST_RECORDING_MB
 FILE = "recording-file"  # in the session: the bytes of the reader's own recording

@@ -8,7 +8,6 @@
     held      what every block holds by those rules
     writer    a run of our own as a recording
     told      steps and verdicts in words
-    exported  a recording as one HTML file
     cut       a smaller recording out of a large one
     command   the command line
 

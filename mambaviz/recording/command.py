@@ -179,8 +179,8 @@ def _cut(options: argparse.Namespace, span: Span) -> int:
 
 
 def _html(options: argparse.Namespace, span: Span) -> int:
-    from mambaviz.recording.exported import recording_html
     from mambaviz.recording.replay import replay
+    from mambaviz.viz.recorded_export import recording_html
 
     only = frozenset({options.request}) if options.request else frozenset[str]()
     found = replay(open_recording(options.recording), span, only)

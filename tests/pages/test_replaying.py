@@ -20,9 +20,9 @@ from mambaviz.recording.lines import Head, Hook
 from mambaviz.recording.reader import RecordingError, open_recording
 from mambaviz.recording.replay import Replay, replay
 from mambaviz.recording.shelf import OWN_FILE, example_head, examples
-from mambaviz.recording.verdict_table import verdict_table
 from mambaviz.viz.payload import stage_payload
 from mambaviz.viz.recorded_words import recorded_words
+from mambaviz.viz.verdict_table import verdict_table
 from mambaviz.viz.views import frame_at
 from tests.recording.files import lines_of, preset_trace, reader_of
 

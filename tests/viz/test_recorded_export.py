@@ -6,10 +6,10 @@ import io
 import json
 import re
 
-from mambaviz.recording.exported import recording_html
 from mambaviz.recording.reader import Reader
 from mambaviz.recording.replay import Replay, replay
-from mambaviz.recording.verdict_table import MOST_ROWS, verdict_table
+from mambaviz.viz.recorded_export import recording_html
+from mambaviz.viz.verdict_table import MOST_ROWS, verdict_table
 from tests.recording.files import lines_of, preset_trace
 
 HOSTILE = "<img src=x onerror=alert(1)>.jsonl"

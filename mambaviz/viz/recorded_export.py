@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mambaviz.recording.replay import Replay
-from mambaviz.recording.verdict_table import VERDICT_CSS, verdict_table
 from mambaviz.trace import PhaseName
 from mambaviz.viz.export import replay_html
 from mambaviz.viz.payload import StagePayload
+from mambaviz.viz.verdict_table import VERDICT_CSS, verdict_table
 
 # The table's colours are called otherwise in a page of the app.
 _STYLE = ".mv-verdicts{--mv-line:var(--line);--mv-wrong-fill:var(--wrong-fill)}"
