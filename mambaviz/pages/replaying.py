@@ -29,9 +29,10 @@ from mambaviz.pages.wishes import standing
 from mambaviz.pages.work_store import WorkStore
 from mambaviz.recording.lines import Head
 from mambaviz.recording.reader import Reader, RecordingError
-from mambaviz.recording.replay import Replay, request_names
+from mambaviz.recording.replay import Replay
 from mambaviz.recording.scenario import Parting, parting, scenario_of
 from mambaviz.recording.shelf import OWN_FILE, example_head, examples
+from mambaviz.recording.steps import request_names
 from mambaviz.recording.told import counted, step_lines, verdict_lines
 from mambaviz.scenario import Scenario, ScenarioError
 from mambaviz.viz.recorded_export import recording_html
@@ -40,7 +41,6 @@ from mambaviz.viz.verdict_table import VERDICT_CSS, verdict_table
 
 MOST_MB = MOST_RECORDING_MB
 FILE = "recording-file"  # in the session: the bytes of the reader's own recording
-ONLY = "recording-only"  # and the requests chosen
 
 
 GIVEN_UP = "recording-given-up"  # the one that the reader has stopped
@@ -140,14 +140,14 @@ def unpacked(name: str, data: bytes) -> bytes:
 
 
 def _show(name: str) -> None:
-    st.session_state.pop(ONLY, None)
     state.say("")
-    state.update(recording=name, step=0, phase="schedule", request=None, layer=0, opening=True)
+    start = {"step": 0, "phase": "schedule", "request": None, "layer": 0, "opening": True}
+    state.update(recording=name, only=(), **start)
 
 
 def leave() -> None:
     """Back to our own runs."""
-    state.update(recording=None, step=0, phase="schedule", request=None, opening=False)
+    state.update(recording=None, only=(), step=0, phase="schedule", request=None, opening=False)
 
 
 # --------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def _asked(view: PageState) -> tuple[RecordingJob | None, str]:
 
 def wanted_recording(view: PageState) -> RecordingJob | None:
     """As it is to be asked of the store; None if the reader's own file is gone."""
-    only = st.session_state.get(ONLY, frozenset())
+    only = frozenset(view.only)
     if view.recording != OWN_FILE:
         assert view.recording is not None
         return RecordingJob(view.recording, None, only)
@@ -332,7 +332,7 @@ def _sidebar(view: PageState, job: RecordingJob | None, shown: Shown | None) -> 
                 st.html(_story(head, job))
                 st.html(f"<h4>Recorded</h4>{facts_table(head)}{not_recorded(head)}")
             if shown is not None:
-                _requests(shown)
+                _requests(shown, view)
                 _as_scenario(shown)
             with st.popover("Open another recording", width="stretch"):
                 _uploader()
@@ -406,13 +406,12 @@ def not_recorded(head: Head) -> str:
     )
 
 
-def _requests(shown: Shown) -> None:
+def _requests(shown: Shown, view: PageState) -> None:
     """Which requests are drawn; all are judged."""
     names = request_names(shown.whole.steps)
     if len(names) < 2:
         return
-    only = st.session_state.get(ONLY, frozenset())
-    widgets.stand("recording-requests", [name for name in names if name in only])
+    widgets.stand("recording-requests", [name for name in names if name in view.only])
     st.multiselect(
         "Only these requests",
         names,
@@ -424,8 +423,7 @@ def _requests(shown: Shown) -> None:
 
 
 def _choose_requests() -> None:
-    st.session_state[ONLY] = frozenset(st.session_state["recording-requests"])
-    state.update(step=state.current().step)  # the other picture stands where this one does
+    state.update(only=tuple(st.session_state["recording-requests"]))
 
 
 def _as_scenario(shown: Shown) -> None:

@@ -18,7 +18,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from mambaviz import batch as batches
 from mambaviz.batch import BATCHES, DEFAULT_BATCH, Batch, BatchError
-from mambaviz.limits import LONGEST_LINK, LONGEST_REQUEST, USUAL
+from mambaviz.limits import LONGEST_LINK, LONGEST_REQUEST, MOST_REQUESTS, USUAL
 from mambaviz.pages import (
     about_state,
     compare_state,
@@ -38,7 +38,7 @@ from mambaviz.pages.lesson_state import Lesson
 from mambaviz.pages.packing import pack, unpacked
 from mambaviz.pages.reports_state import ReportsView
 from mambaviz.pages.sizes_state import SizesView
-from mambaviz.recording.shelf import OWN_FILE, examples
+from mambaviz.recording.shelf import OWN_FILE, example_requests, examples
 from mambaviz.scenario import (
     DEFAULT_PRESET,
     PRESETS,
@@ -110,6 +110,7 @@ class PageState(BaseModel):
     preset: str = DEFAULT_PRESET
     custom: Scenario | None = None
     recording: str | None = None  # an example's name, or OWN_FILE; takes the place of both
+    only: tuple[str, ...] = ()  # the recording's requests that are drawn; none: the first ones
     step: Annotated[int, Field(ge=0)] = OPENINGS[DEFAULT_PRESET][0]
     phase: PhaseName = OPENINGS[DEFAULT_PRESET][1]
     opening: bool = False
@@ -207,6 +208,8 @@ def to_link(state: PageState) -> dict[str, str]:
         link["preset"] = state.preset
     if state.recording is not None and not state.opening:
         link |= {"step": str(state.step), "phase": state.phase}
+    if state.recording not in (None, OWN_FILE) and state.only:
+        link["only"] = ",".join(state.only)
     source: dict[str, Any] = {"custom": state.custom} if state.custom else {"preset": state.preset}
     default = opened(**source, lesson=state.lesson)
     places = [(view.opening, view.step, view.phase) for view in (state, default)]
@@ -286,6 +289,11 @@ def from_link(params: Mapping[str, str]) -> tuple[PageState, str]:
             values.pop(named, None)
     if problems.keys() & {"run", "preset", "recording"}:
         values = {name: values[name] for name in values if name not in OF_A_RUN}
+    if "only" in values:
+        problem = _not_in_recording(values["only"], values.get("recording"))
+        if problem:
+            problems["only"] = problem
+            del values["only"]
     if "run" in values:
         values["custom"] = values.pop("run")
     if "details" in values:
@@ -375,6 +383,33 @@ def _read_recording(text: str) -> str:
     return text
 
 
+def _read_only(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(text.split(",")))
+    if len(names) > MOST_REQUESTS:
+        raise ValueError(
+            f"This link chooses {len(names)} requests, where {MOST_REQUESTS} can be, so the first "
+            "ones are drawn."
+        )
+    return names
+
+
+def _not_in_recording(names: tuple[str, ...], recording: str | None) -> str:
+    """What is wrong with a choice of requests, once it is known of which recording; or empty."""
+    if recording is None:
+        return (
+            "This link chooses requests with “only”, which is for recordings, and names none, so "
+            "it is left out."
+        )
+    known = example_requests(recording)
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is None:
+        return ""
+    return (
+        f"This link chooses a request “{unknown[:40]}”, which the recording does not have (it has "
+        f"{known[0]} to {known[-1]}), so the first ones are drawn."
+    )
+
+
 def _read_batch(text: str) -> str:
     if text not in BATCHES:
         raise ValueError(
@@ -432,6 +467,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "run": unpack,
     "preset": _read_preset,
     "recording": _read_recording,
+    "only": _read_only,
     "step": _read_count("step"),
     "phase": _read_choice("phase", PHASES),
     "request": _read_request,  # whether the run has it shows when the run is there
@@ -454,7 +490,10 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 }
 
 # What belongs to the run that a link names, and goes with it if it cannot be read.
-OF_A_RUN = ("run", "preset", "recording", "step", "phase", "request", "layer", "lesson", "stops")
+OF_A_RUN = (
+    *("run", "preset", "recording", "only"),
+    *("step", "phase", "request", "layer", "lesson", "stops"),
+)
 
 # What is packed takes the place of what is named.
 INSTEAD = {
@@ -491,7 +530,7 @@ def only_elsewhere(page: str) -> list[str]:
     return [name for title, names in OF_A_PAGE.items() if title != page for name in names]
 
 
-PLACE = {"step", "phase", "request", "layer", "compare", "kernels", "museum", "learn"}
+PLACE = {"step", "phase", "request", "layer", "only", "compare", "kernels", "museum", "learn"}
 
 
 # --------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from mambaviz.recording.judge import Judge
 from mambaviz.recording.lines import CopyRow, Group, Head, Scheduled
 from mambaviz.recording.reader import Reader, RecordingError
 from mambaviz.recording.rules import RULES, Verdict
-from mambaviz.recording.steps import Gatherer, GroupRows, RecordedStep
+from mambaviz.recording.steps import Gatherer, GroupRows, RecordedStep, request_names
 from mambaviz.recording.told import summary
 from mambaviz.recording.values import built_fields
 from mambaviz.roles import block_roles, row_roles
@@ -122,15 +122,6 @@ def replay(
     builder = _Builder(reader.name, reader.head, steps, verdicts, names[:first])
     trace = builder.trace(checks, classes, reader.digest.hexdigest())
     return Replay(reader.head, trace, tuple(steps), tuple(verdicts), tuple(reader.remarks))
-
-
-def request_names(steps: Iterable[RecordedStep]) -> list[str]:
-    """Every request of a recording, in the order in which they came."""
-    found: dict[str, None] = {}
-    for step in steps:
-        found |= dict.fromkeys(came.id for came in step.came)
-        found |= dict.fromkeys(request.id for request in step.requests)
-    return list(found)
 
 
 @dataclass

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mambaviz.recording.lines import Head
 from mambaviz.recording.reader import open_recording
+from mambaviz.recording.steps import Gatherer, request_names
 
 EXAMPLE_DIR = Path(__file__).parent / "examples"
 _ENDING = ".jsonl.gz"
@@ -28,3 +29,9 @@ def example_head(name: str) -> Head:
     reader = open_recording(examples()[name])
     with reader.stream:
         return reader.head
+
+
+@cache
+def example_requests(name: str) -> tuple[str, ...]:
+    """Every request of an example, in the order in which they came."""
+    return tuple(request_names(Gatherer().steps(open_recording(examples()[name]).lines())))

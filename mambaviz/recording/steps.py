@@ -98,6 +98,15 @@ def _of(rows: Mapping[str, GroupRows], request: str, group: int) -> Row | None:
     return found[group] if found is not None and group < len(found) else None
 
 
+def request_names(steps: Iterable[RecordedStep]) -> list[str]:
+    """Every request of a recording, in the order in which they came."""
+    found: dict[str, None] = {}
+    for step in steps:
+        found |= dict.fromkeys(came.id for came in step.came)
+        found |= dict.fromkeys(request.id for request in step.requests)
+    return list(found)
+
+
 class Gatherer:
     """Puts lines into their steps and gives out steps in order, each once it is whole.
 

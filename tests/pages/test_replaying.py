@@ -147,6 +147,29 @@ def test_an_example_has_a_title_and_opens_by_its_link(name: str) -> None:
     assert found.trace.steps
 
 
+def test_the_choice_of_requests_is_in_the_link_of_an_example() -> None:
+    chosen = state.opened(recording="hybrid-drafts", only=("r3", "r0"))
+    assert to_link(chosen) == {"recording": "hybrid-drafts", "only": "r3,r0"}
+    assert from_link(to_link(chosen)) == (chosen, "")
+    assert chosen.showing(chosen.scenario).only == ()
+    assert "only" not in to_link(chosen.changed(recording=OWN_FILE))
+
+
+@pytest.mark.parametrize(
+    ("params", "says"),
+    [
+        ({"recording": "hybrid-drafts", "only": "r3,r99"}, "a request “r99”, which the recording"),
+        ({"recording": "hybrid-drafts", "only": ""}, "a request “”, which the recording"),
+        ({"only": "r3"}, "which is for recordings, and names none"),
+        ({"recording": "hybrid-drafts", "only": ",".join(map(str, range(65)))}, "65 requests"),
+    ],
+)
+def test_a_choice_that_makes_no_sense_gets_a_sentence(params: dict[str, str], says: str) -> None:
+    view, problem = from_link(params)
+    assert says in problem
+    assert (view.only, view.recording) == ((), params.get("recording"))
+
+
 def test_another_scenario_leaves_the_recording() -> None:
     view = PageState(recording=OWN_FILE)
     assert view.showing(view.scenario).recording is None
