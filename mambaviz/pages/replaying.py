@@ -423,6 +423,7 @@ def _requests(shown: Shown, view: PageState) -> None:
 
 
 def _choose_requests() -> None:
+    state.say("")
     state.update(only=tuple(st.session_state["recording-requests"]))
 
 
