@@ -148,3 +148,29 @@ def test_more_than_our_engine_takes_is_no_scenario() -> None:
     whole = replay(reader_of(lines))
     with pytest.raises(RecordingError, match="a prompt of 1048576 tokens"):
         scenario_of(whole.head, whole.steps)
+
+
+def test_a_block_that_everybody_holds_is_told_with_some_of_them() -> None:
+    """A thousand of them are judged in the time of a thousand, in sentences of some names."""
+    names = [f"q{number}" for number in range(1_000)]
+    lists = {name: [{"ids": [1]}] for name in names}
+    told = verdicts_of(
+        texts(
+            [
+                PLAIN[0],
+                {
+                    "event": "schedule",
+                    "step": 0,
+                    "requests": [
+                        {"id": name, "kind": "new", "computed": 0, "scheduled": 3} for name in names
+                    ],
+                },
+                {"event": "blocks", "step": 0, "lists": lists, "whole": True},
+                {"event": "rows", "step": 0, "order": names, "rows": lists},
+            ]
+        )
+    )
+    shared = [verdict.message for verdict in told if verdict.rule == "ownership"]
+    assert len(shared) >= 1_000
+    assert any(message.endswith("and 992 more") for message in shared)
+    assert max(map(len, shared)) < 200

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 
 from mambaviz.recording.held import Place
 from mambaviz.recording.steps import GroupRows, Lists, Row
+
+MOST_NAMED = 8  # in a sentence
 
 
 class Holders:
@@ -19,20 +22,27 @@ class Holders:
         self.lists: dict[str, GroupRows] = {}
         self.complete = False
         self._count: Counter[int] = Counter()  # lists that a block stands in
+        self._names: dict[int, dict[str, None]] = {}  # whose lists those are
         self._group: dict[int, int] = {}  # of every block that stood in a list, the last one
 
     def forget(self) -> None:
         """Lists may have changed without a line."""
-        self.lists, self._count, self.complete = {}, Counter(), False
+        self.lists, self._count, self._names, self.complete = {}, Counter(), {}, False
 
     def take(self, blocks: Lists) -> list[str]:
         """Go on to the lists after an allocation; the names of those that changed."""
         changed = [n for n, rows in blocks.lists.items() if self.lists.get(n) is not rows]
         gone = [name for name in self.lists if name not in blocks.lists]
         for name in (*changed, *gone):
-            self._count.subtract(_ids(self.lists.get(name, ())))
+            ids = _ids(self.lists.get(name, ()))
+            self._count.subtract(ids)
+            for block in ids:
+                self._names[block].pop(name, None)
         for name in changed:
-            self._count.update(_ids(blocks.lists[name]))
+            ids = _ids(blocks.lists[name])
+            self._count.update(ids)
+            for block in ids:
+                self._names.setdefault(block, {})[name] = None
         self.lists = dict(blocks.lists)
         self.complete = self.complete or blocks.whole
         return changed
@@ -55,7 +65,18 @@ class Holders:
 
     def of(self, block: int) -> list[str]:
         """The requests in whose lists a block stands."""
-        return sorted(name for name, rows in self.lists.items() if block in _ids(rows))
+        return sorted(self._names.get(block, ()))
+
+    def is_shared(self, block: int) -> bool:
+        """Whether it stands in the lists of several requests."""
+        return len(self._names.get(block, ())) > 1
+
+    def named(self, block: int, besides: str = "") -> str:
+        """The requests in whose lists a block stands, in words; ``besides`` is left out."""
+        names = self._names.get(block, {})
+        found = sorted(islice((name for name in names if name != besides), MOST_NAMED))
+        left = len(names) - len(found) - (besides in names)
+        return " and ".join([*found, f"{left} more"] if left else found)
 
     def group_of(self, block: int) -> int | None:
         """The cache group in whose lists a block stood last."""

@@ -9,6 +9,7 @@ from mambaviz.columns import boundary_column
 from mambaviz.recording.held import Place
 from mambaviz.recording.judge.case import Case
 from mambaviz.recording.judge.ownership import shared
+from mambaviz.recording.lines import Scheduled
 from mambaviz.recording.rules import Verdict
 from mambaviz.recording.steps import GroupRows
 
@@ -22,10 +23,12 @@ def allocated(case: Case) -> Iterator[Verdict]:
     for name in changed:
         for place in case.holders.regroup(blocks.lists[name]):
             case.ledger.forget_place(place)
+    scheduled = {request.id: request for request in case.now.requests}
     for name in changed:
         yield from _ids(case, name, blocks.lists[name])
         yield from shared(case, name, blocks.lists[name], blocks.registered)
-        _note_hit(case, name)
+        if name in scheduled:
+            _note_hit(case, scheduled[name])
     if blocks.free_queue is not None:
         yield from _conserved(case, blocks.free_queue)
 
@@ -51,21 +54,20 @@ def _ids(case: Case, request: str, rows: GroupRows) -> Iterator[Verdict]:
                 )
 
 
-def _note_hit(case: Case, name: str) -> None:
+def _note_hit(case: Case, request: Scheduled) -> None:
     """Section 2, prefix identity: an admission that finds a state begins like its owner."""
-    request = next((r for r in case.now.requests if r.id == name), None)
     size = case.facts.block_size
-    if request is None or request.kind == "running" or not request.computed or not size:
+    if request.kind == "running" or not request.computed or not size:
         return
     if case.facts.mode == "none":
         return
     column = boundary_column(request.computed, size)
     places: list[Place] = []
     for group in case.facts.mamba:
-        row = case.now.block_list(name, group)
+        row = case.now.block_list(request.id, group)
         if row is not None and column < len(row) and row[column]:
             places.append((group, row[column]))
-    case.ledger.hit(name, places, request.computed)
+    case.ledger.hit(request.id, places, request.computed)
 
 
 MOST_TOLD = 100  # blocks of a step that are neither free nor held, or both

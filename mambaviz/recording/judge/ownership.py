@@ -36,7 +36,7 @@ def _in_lists(case: Case, block: int) -> str:
     holders = case.holders.of(block)
     if len(holders) == 1:
         return f"twice in the list of {holders[0]}"
-    return f"in the lists of {' and '.join(holders)}"
+    return f"in the lists of {case.holders.named(block)}"
 
 
 def written(
@@ -47,14 +47,9 @@ def written(
     if not block or block_list is None:
         return
     case.compared["I5"] += 1
-    holders = case.holders.of(block) if case.holders.count(block) else []
     if block not in block_list:
-        others = [name for name in holders if name != request]
-        where = (
-            f"it is in the list of {' and '.join(others)}"
-            if others
-            else "no list holds it, it is free"
-        )
+        others = case.holders.named(block, besides=request)
+        where = f"it is in the list of {others}" if others else "no list holds it, it is free"
         yield case.verdict(
             "freed block",
             phase,
@@ -64,11 +59,12 @@ def written(
             block=block,
             column=column,
         )
-    elif len(holders) > 1:
+    elif case.holders.is_shared(block):
         yield case.verdict(
             "ownership",
             phase,
-            f"{request} writes block {block}, which stands in the lists of {' and '.join(holders)}",
+            f"{request} writes block {block}, which stands in the lists of "
+            f"{case.holders.named(block)}",
             request=request,
             group=group,
             block=block,
