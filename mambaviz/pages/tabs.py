@@ -9,7 +9,7 @@ import streamlit as st
 from mambaviz import log
 from mambaviz.history import History, frame_of
 from mambaviz.lifelines import owners_of
-from mambaviz.pages import tab_bar, truth_tab
+from mambaviz.pages import tab_bar, truth_tab, widgets
 from mambaviz.pages.runs import Run
 from mambaviz.pages.stage_component import StageState
 from mambaviz.pages.state import RUN_TABS
@@ -125,7 +125,9 @@ def _origin(run: Run, shown: StageState) -> None:
     run_hash = run.trace.scenario_hash
 
     def choose() -> None:
-        st.session_state[CHOSEN] = (run_hash, st.session_state["origin-block"])
+        chosen = widgets.choice("origin-block", options)
+        if chosen is not None:
+            st.session_state[CHOSEN] = (run_hash, chosen)
 
     st.session_state["origin-block"] = block
     st.selectbox(

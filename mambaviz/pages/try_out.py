@@ -12,7 +12,7 @@ from typing import Any
 
 import streamlit as st
 
-from mambaviz.pages import state
+from mambaviz.pages import state, widgets
 from mambaviz.pages.compare_state import CompareView
 from mambaviz.pages.plain import plain
 from mambaviz.pages.runs import Run
@@ -98,13 +98,15 @@ def nearest(found: list[Verification], step: int, request: str | None) -> int:
 def _count_drawer(run: Run) -> None:
     view, found = state.current(), verifications(run.trace)
     request = view.request or run.trace.scenario.requests[0].id
-    chosen = st.selectbox(
+    close = nearest(found, view.step, request)
+    said = st.selectbox(
         "Verification",
         found,
-        index=nearest(found, view.step, request),
+        index=close,
         format_func=lambda one: one.words,
         key="try-verification",
     )
+    chosen = widgets.among(said, found, found[close])
     count = st.slider(
         "Drafts kept instead",
         0,
@@ -138,7 +140,8 @@ def _edit_drawer(run: Run) -> None:
     steps = len(run.trace.steps)
     shown = min(state.current().step, steps - 1)
     what = st.segmented_control("What", [ROW, TENSOR], default=ROW, key="try-what") or ROW
-    number = int(st.number_input("Step", 0, steps - 1, value=shown, key="try-step"))
+    said = int(st.number_input("Step", 0, steps - 1, value=shown, key="try-step"))
+    number = widgets.among(said, range(steps), shown)
     step = run.trace.steps[number]
     chosen = _row_entry(run.trace, step) if what == ROW else _tensor_entry(step)
     if chosen is None:
@@ -170,19 +173,23 @@ def _row_entry(trace: Trace, step: Step) -> Entry | None:
     if not rows:
         return None
     left, right = st.columns(2)
-    request = left.selectbox("Request", list(rows), key="try-request")
+    name = left.selectbox("Request", list(rows), key="try-request")
+    request = widgets.among(name, rows, next(iter(rows)))
     groups = trace.scenario.engine.num_mamba_groups
     group = 0
     if groups > 1:
-        group = left.selectbox("Cache group", range(groups), key="try-group")
+        chosen = left.selectbox("Cache group", range(groups), key="try-group")
+        group = widgets.among(chosen, range(groups), 0)
     row = rows[request].worker_row[group]
-    column = right.selectbox(
+    running = min(rows[request].state_col or 0, len(row) - 1)
+    said = right.selectbox(
         "Column",
         range(len(row)),
-        index=min(rows[request].state_col or 0, len(row) - 1),
+        index=running,
         format_func=lambda at: f"{at}: block {row[at]}",
         key=f"try-column {step.index} {request}",
     )
+    column = widgets.among(said, range(len(row)), running)
     place_ = {"kind": "worker_row", "group": group, "request": request, "column": column}
     return place_, row[column]
 
@@ -197,24 +204,26 @@ def _tensor_entry(step: Step) -> Entry | None:
     if not tensors:
         return None
     several = len(step.metadata) > 1
-    group, name = st.selectbox(
+    tensor = st.selectbox(
         "Tensor",
         list(tensors),
         format_func=lambda key: f"{key[1]}, group {key[0]}" if several else key[1],
         key=f"try-tensor {step.index}",
     )
+    group, name = widgets.among(tensor, tensors, next(iter(tensors)))
     record = tensors[group, name]
     index, values = [], record.values
     for axis, column in enumerate(st.columns(len(record.shape))):
         size = len(values)
-        at = column.number_input(
+        said = column.number_input(
             "Row" if axis == 0 and len(record.shape) > 1 else "Index",
             0,
             size - 1,
             key=f"try-index {name} {axis}",
         )
-        index.append(int(at))
-        values = values[int(at)]
+        at = widgets.among(int(said), range(size), 0)
+        index.append(at)
+        values = values[at]
     return {"kind": "metadata", "group": group, "field": name, "index": index}, int(values)
 
 

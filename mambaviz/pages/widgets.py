@@ -51,6 +51,11 @@ def choice(key: str, options: Collection[Option]) -> Option | None:
     return chosen if chosen in options else None
 
 
+def among(chosen: Any, options: Collection[Option], otherwise: Option) -> Option:
+    """What a drawn widget says is chosen, if it is one of the options: see `choice`."""
+    return chosen if chosen in options else otherwise
+
+
 def _reported(key: str) -> bool:
     """Whether the browser has said where the widget stands, in the message that this run is for."""
     context = get_script_run_ctx()

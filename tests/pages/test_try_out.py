@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
+from mambaviz.pages import try_out
 from mambaviz.pages.runs import recorded
 from mambaviz.pages.try_out import edited, nearest, verifications
 from mambaviz.scenario import DEFAULT_PRESET, Edit, ScenarioError
@@ -57,3 +60,19 @@ def test_an_edit_that_cannot_be_is_refused(trace: Trace) -> None:
         edited(
             trace.scenario, Edit(step=0, kind="metadata", group=3, field="x", index=[0], value=1)
         )
+
+
+def test_what_the_browser_cannot_have_chosen_is_the_first_there_is(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A label of before comes through as its text, a number of another run as it is."""
+    monkeypatch.setattr(st, "selectbox", lambda *_, **__: "gone")
+    monkeypatch.setattr(DeltaGenerator, "selectbox", lambda *_, **__: "gone")
+    monkeypatch.setattr(DeltaGenerator, "number_input", lambda *_, **__: 10**9)
+    step = trace.steps[0]
+    row, tensor = try_out._row_entry(trace, step), try_out._tensor_entry(step)
+    assert row is not None
+    assert tensor is not None
+    assert row[0]["request"] in step.requests
+    assert isinstance(row[0]["column"], int)
+    assert set(tensor[0]["index"]) == {0}
