@@ -14,7 +14,7 @@ from typing import Any
 from mambaviz.limits import MOST_REQUESTS, MOST_TOKENS
 from mambaviz.recording.lines import Head
 from mambaviz.recording.reader import RecordingError
-from mambaviz.recording.steps import RecordedStep
+from mambaviz.recording.steps import RecordedStep, request_names
 from mambaviz.scenario import Scenario, ScenarioError, build
 from mambaviz.trace import Step
 
@@ -31,7 +31,7 @@ def scenario_of(head: Head, steps: Sequence[RecordedStep]) -> Scenario:
         raise RecordingError(
             "it does not begin where its engine began, so no run can begin with it"
         )
-    names = _names(steps)
+    names = request_names(steps)
     if len(names) > MOST_REQUESTS:
         raise RecordingError(
             f"it has {len(names)} requests, and our engine takes {MOST_REQUESTS}; cut it to fewer "
@@ -119,14 +119,6 @@ def _other_list(theirs: Sequence[Sequence[int]], ours: Sequence[Sequence[int]]) 
 
 def _block(block: int | None) -> str:
     return "nothing" if block is None else f"block {block}" if block else "the null block"
-
-
-def _names(steps: Sequence[RecordedStep]) -> list[str]:
-    found: dict[str, None] = {}
-    for step in steps:
-        found |= dict.fromkeys(came.id for came in step.came)
-        found |= dict.fromkeys(request.id for request in step.requests)
-    return list(found)
 
 
 def _aliases(steps: Sequence[RecordedStep]) -> Iterator[int]:
