@@ -553,6 +553,11 @@ def _refuse_what_is_too_large(
             f"there are {len(names)} requests, and the pictures take {MOST_REQUESTS}: choose some "
             "of them, or some steps"
         )
+    if head.groups and not any(group.kind == "mamba" for group in head.groups):
+        raise RecordingError(
+            "its head has groups, but none of Mamba layers, whose state the pictures show; the log "
+            "and the verdicts take any"
+        )
     widest = max((one.block_size for one in head.groups or ()), default=0)
     if head.settings.mode != "none" and widest > MOST_TOKENS:  # none: one column for the request
         raise RecordingError(

@@ -91,6 +91,10 @@ def tensor(values: object, shape: object, **more: object) -> Line:
             changed("blocks", lambda line: line.update(lists={"A": [None] * 99})),
             "there are 99 cache groups, and the pictures take 64",
         ),
+        (
+            changed("head", lambda line: line.update(groups=[{"kind": "attention", "block_size": 8}])),
+            "its head has groups, but none of Mamba layers",
+        ),
         (["\n", *texts(PLAIN)], "begins with an empty line: a recording begins with its head"),
     ],
 )  # fmt: skip
