@@ -92,7 +92,7 @@ def tensor(values: object, shape: object, **more: object) -> Line:
             "there are 99 cache groups, and the pictures take 64",
         ),
         (
-            changed("head", lambda line: line.update(groups=[{"kind": "attention", "block_size": 8}])),
+            changed("head", lambda line: line["groups"][0].update(kind="attention", states=[])),
             "its head has groups, but none of Mamba layers",
         ),
         (["\n", *texts(PLAIN)], "begins with an empty line: a recording begins with its head"),
