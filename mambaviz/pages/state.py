@@ -552,6 +552,8 @@ class Session:
     wish: int = 0  # counts the places that anything but the reader's stepping has asked for
     written: list[dict[str, str]] = field(default_factory=list)  # addresses, newest last
     sent: dict[str, str] | None = None  # the one the browser was given last
+    sent_in: object = None  # the run of the page in which that was
+    arrived: bool = False  # whether the browser has reported it since
 
 
 def session() -> Session:
@@ -598,8 +600,7 @@ def carry() -> None:
     before = here.asked_page
     here.asked_page = context.pages_manager.intended_page_script_hash if context else None
     if here.written and here.asked_page != before and not _names_a_view():
-        st.query_params.from_dict(here.written[-1])
-        here.sent = here.written[-1]
+        _tell(here.written[-1])
 
 
 def _names_a_view() -> bool:
@@ -687,14 +688,41 @@ def _keep(state: PageState) -> None:
 
 
 def _send() -> None:
-    """Give the browser the address written last. A run of the page can be broken off right here
-    for a newer one, which then does it."""
-    here = session()
-    link = here.written[-1]
+    """Give the browser the address written last.
+
+    A run of the page can be broken off for a newer one before this, and what it has sent can be
+    lost with it: it is sent again until the browser has reported it. An address that the browser
+    has reached by itself, in its history, is not written over: what lies ahead there would go.
+    """
+    here, link, shown = session(), session().written[-1], st.query_params.to_dict()
+    if shown == here.sent and here.sent_in is not _this_run():
+        here.arrived = True
     if here.sent != link:
-        if here.sent is not None or st.query_params.to_dict() != link:
-            st.query_params.from_dict(link)
-        here.sent = link
+        is_due = shown != link or (here.sent is not None and not here.arrived)
+    else:
+        is_due = shown != link and not here.arrived and not _is_from_history()
+    if is_due:
+        _tell(link)
+    elif here.sent != link:
+        here.sent, here.arrived = link, True
+
+
+def _tell(link: dict[str, str]) -> None:
+    here = session()
+    st.query_params.from_dict(link)
+    here.sent, here.sent_in, here.arrived = link, _this_run(), False
+
+
+def _this_run() -> object:
+    """What each run of the page, or of a part of it, has for itself."""
+    context = get_script_run_ctx()
+    return context.parallel_coordinator if context else None
+
+
+def _is_from_history() -> bool:
+    """Whether the browser asks for this run because the reader went back or forward."""
+    context = get_script_run_ctx()
+    return context is not None and context.is_history_navigation
 
 
 def no_link() -> str:
