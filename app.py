@@ -12,6 +12,7 @@ from mambaviz.pages import (
     metadata,
     own_address,
     reports,
+    session_lock,
     sizes,
     state,
     watch,
@@ -21,6 +22,7 @@ from mambaviz.pages.assets import LOGO
 
 garbage.set_modules_aside()
 own_address.keep_unknown()
+session_lock.share()
 
 st.set_page_config(
     page_title="mambaviz", page_icon=str(LOGO), layout="wide", initial_sidebar_state=224

@@ -59,7 +59,8 @@ def findings_of(order: Order) -> Findings:
         )
     finally:
         record.close()
-    record.path.unlink()  # it was only there in case of a stop
+    # It was only there in case of a stop. Another app in this folder may have done the same.
+    record.path.unlink(missing_ok=True)
     found = Findings.model_validate_json(report_as_json(report))
     if report.scenario is None:
         return found
