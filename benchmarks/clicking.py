@@ -492,7 +492,11 @@ def write_table(code: str) -> bool:
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
         *(_row(segment) for segment in segments),
         "",
-        *(f"Segment {one.number} ended with: {one.trouble}." for one in segments if one.trouble),
+        *(
+            f"Segment {one.number} ended with: {one.trouble.splitlines()[0]}"
+            for one in segments
+            if one.trouble
+        ),
     ]
     TABLE.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     return len(segments) == len(SEGMENTS) and not any(one.trouble for one in segments)
