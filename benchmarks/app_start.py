@@ -112,7 +112,11 @@ def steps(page: Page) -> list[float]:
 def follow(page: Page) -> list[float]:
     """Milliseconds from a key press until the address says where the stage stands."""
     times = []
-    for key, phase in (("Home", "schedule"), ("ArrowRight", "allocate"), ("ArrowRight", "pre-copy")):
+    for key, phase in (
+        ("Home", "schedule"),
+        ("ArrowRight", "allocate"),
+        ("ArrowRight", "pre-copy"),
+    ):
         start = time.perf_counter()
         page.keyboard.press(key)
         expect(page).to_have_url(re.compile(f"phase={phase}$"))
